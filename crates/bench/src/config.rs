@@ -1,0 +1,187 @@
+//! What a benchmark is asked to do, checked once before it starts. Plain data, no threads.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::BenchError;
+use crate::family::KeyFamily;
+use crate::keys::KeyGen;
+use crate::workload::Workload;
+
+/// Largest value a store takes, in bytes.
+const VALUE_BYTES_MAX: usize = 256 << 20;
+/// More threads than this are a slip of the finger.
+const THREADS_MAX: usize = 4096;
+/// Most keys of one `multi_get`.
+const BATCH_MAX: usize = 65_536;
+
+/// When a write is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DurabilityMode {
+    /// When the store pleases.
+    None,
+    /// Within a bounded time and number of bytes.
+    Bounded,
+    /// Before it returns.
+    Sync,
+}
+
+impl DurabilityMode {
+    /// Every mode, in the order in which help lists them.
+    pub const ALL: [DurabilityMode; 3] =
+        [DurabilityMode::None, DurabilityMode::Bounded, DurabilityMode::Sync];
+
+    /// The name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DurabilityMode::None => "none",
+            DurabilityMode::Bounded => "bounded",
+            DurabilityMode::Sync => "sync",
+        }
+    }
+}
+
+impl fmt::Display for DurabilityMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DurabilityMode {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<DurabilityMode, BenchError> {
+        DurabilityMode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+            let known = DurabilityMode::ALL.map(DurabilityMode::name);
+            BenchError::unknown("durability", text, known.as_slice())
+        })
+    }
+}
+
+/// What to run, on any engine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The workloads, in order.
+    pub workloads: Vec<Workload>,
+    /// How many keys there are, and how many operations a workload does over all threads.
+    pub num: u64,
+    /// The size of a key, in bytes.
+    pub key_bytes: usize,
+    /// The size of a value, in bytes.
+    pub value_bytes: usize,
+    /// What the keys look like.
+    pub keys: KeyFamily,
+    /// Threads of a workload; `readwhilewriting` has its writer on top.
+    pub threads: usize,
+    /// Ends every workload that is not a fill; `None`: each does `num` operations.
+    pub duration: Option<Duration>,
+    /// Reported only: the engine was opened with it.
+    pub durability: DurabilityMode,
+    /// Reads among the operations of `readrandomwriterandom`, in percent.
+    pub read_share_percent: f64,
+    /// Entries that one operation of `scan` reads.
+    pub scan_entries: usize,
+    /// Keys that one call reads in `readrandom` and `readmissing`; 1: a plain get.
+    pub batch_keys: usize,
+    /// Draws keys, values and orders.
+    pub seed: u64,
+}
+
+impl Config {
+    /// The defaults of `heliox bench`, with no workload.
+    #[must_use]
+    pub fn new() -> Config {
+        Config {
+            workloads: Vec::new(),
+            num: 1_000_000,
+            key_bytes: KeyFamily::Random.default_size_bytes(),
+            value_bytes: 100,
+            keys: KeyFamily::Random,
+            threads: 1,
+            duration: None,
+            durability: DurabilityMode::Bounded,
+            read_share_percent: 90.0,
+            scan_entries: 100,
+            batch_keys: 1,
+            seed: 1,
+        }
+    }
+
+    /// Checks every number, alone and beside the others, and makes the key generator.
+    ///
+    /// # Errors
+    /// The first number that makes no sense, with what would be accepted.
+    pub fn validate(&self) -> Result<KeyGen, BenchError> {
+        let keys = KeyGen::new(self.keys, self.key_bytes, self.seed)?;
+        in_range("--num", self.num, 1, u64::MAX / 4)?;
+        in_range("--threads", self.threads as u64, 1, THREADS_MAX as u64)?;
+        in_range("--value-size", self.value_bytes as u64, 0, VALUE_BYTES_MAX as u64)?;
+        in_range("--scan-length", self.scan_entries as u64, 1, u64::from(u32::MAX))?;
+        in_range("--batch", self.batch_keys as u64, 1, BATCH_MAX as u64)?;
+        if self.workloads.is_empty() {
+            return Err(BenchError::out_of_range("--workload", "empty", "at least one workload"));
+        }
+        if !(0.0..=100.0).contains(&self.read_share_percent) {
+            let found = self.read_share_percent;
+            return Err(BenchError::out_of_range("--read-share", found, "0 to 100 percent"));
+        }
+        if self.num > keys.index_limit() {
+            let expected = format!(
+                "at most {} keys: there are no more {} keys of {} bytes (give a larger --key-size)",
+                keys.index_limit(),
+                self.keys,
+                self.key_bytes
+            );
+            return Err(BenchError::out_of_range("--num", self.num, expected));
+        }
+        Ok(keys)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new()
+    }
+}
+
+fn in_range(option: &'static str, found: u64, min: u64, max: u64) -> Result<(), BenchError> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(BenchError::out_of_range(option, found, format!("{min} to {max}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config { workloads: vec![Workload::FillSeq], ..Config::new() }
+    }
+
+    #[test]
+    fn the_defaults_with_a_workload_are_valid() {
+        assert!(config().validate().is_ok());
+        assert!(Config::new().validate().is_err());
+    }
+
+    #[test]
+    fn each_nonsense_number_is_refused_by_its_option() {
+        let broken: [(Config, &str); 8] = [
+            (Config { num: 0, ..config() }, "--num"),
+            (Config { threads: 0, ..config() }, "--threads"),
+            (Config { value_bytes: (256 << 20) + 1, ..config() }, "--value-size"),
+            (Config { scan_entries: 0, ..config() }, "--scan-length"),
+            (Config { batch_keys: 0, ..config() }, "--batch"),
+            (Config { read_share_percent: 101.0, ..config() }, "--read-share"),
+            (Config { read_share_percent: f64::NAN, ..config() }, "--read-share"),
+            (Config { key_bytes: 2, ..config() }, "--key-size"),
+        ];
+        for (config, option) in broken {
+            let message = config.validate().unwrap_err().to_string();
+            assert!(message.contains(option), "{option}: {message}");
+        }
+    }
+}

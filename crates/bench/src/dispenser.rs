@@ -1,0 +1,74 @@
+//! Hands out operation numbers to threads, each number once.
+//!
+//! Threads: shared by all workers; a claim is one atomic addition for many operations.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Most operations claimed at one time.
+const CHUNK_MAX: u64 = 256;
+
+/// The operations that are left, and the wish to end early.
+#[derive(Debug)]
+pub(crate) struct Dispenser {
+    next: AtomicU64,
+    total: u64,
+    chunk: u64,
+    stopped: AtomicBool,
+}
+
+impl Dispenser {
+    /// `total` operations for `threads` threads; `None`: as many as they like.
+    pub(crate) fn new(total: Option<u64>, threads: usize) -> Dispenser {
+        let total = total.unwrap_or(u64::MAX / 2);
+        let chunk = (total / (threads as u64 * 16).max(1)).clamp(1, CHUNK_MAX);
+        Dispenser { next: AtomicU64::new(0), total, chunk, stopped: AtomicBool::new(false) }
+    }
+
+    /// The next operations; `None` when there are none left or a stop was asked for.
+    pub(crate) fn claim(&self) -> Option<Range<u64>> {
+        if self.stopped() {
+            return None;
+        }
+        let first = self.next.fetch_add(self.chunk, Ordering::Relaxed);
+        (first < self.total).then(|| first..(first + self.chunk).min(self.total))
+    }
+
+    /// Ends the work: no claim succeeds from now on.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a stop was asked for.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_handed_out_once() {
+        for (total, threads) in [(1, 1), (10, 3), (1000, 7), (100_001, 2)] {
+            let dispenser = Dispenser::new(Some(total), threads);
+            let mut all: Vec<u64> = std::thread::scope(|scope| {
+                let take = || std::iter::from_fn(|| dispenser.claim()).flatten().collect();
+                let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+                let parts = handles.into_iter().map(|handle| handle.join().unwrap());
+                parts.collect::<Vec<Vec<u64>>>().concat()
+            });
+            all.sort_unstable();
+            assert_eq!(all, (0..total).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn nothing_is_handed_out_after_a_stop() {
+        let dispenser = Dispenser::new(None, 2);
+        assert!(dispenser.claim().is_some());
+        dispenser.stop();
+        assert!(dispenser.claim().is_none());
+    }
+}

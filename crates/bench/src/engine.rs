@@ -1,0 +1,61 @@
+//! The engine under test, as the workloads see it.
+//!
+//! Threads: workers share one engine and call it at the same time.
+
+use std::error::Error;
+
+use crate::counters::Counters;
+
+/// Whatever an engine says when it refuses an operation.
+pub type EngineError = Box<dyn Error + Send + Sync>;
+
+/// What a read over several entries returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// Entries returned.
+    pub entries: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+/// A store that can be measured.
+pub trait Engine: Sync {
+    /// Its name in reports.
+    fn name(&self) -> &str;
+
+    /// Writes one value.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError>;
+
+    /// Reads one value into `value`, which it empties first; false if there is none.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, EngineError>;
+
+    /// Reads the values of all keys in one call and counts those found.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError>;
+
+    /// Reads up to `entries` entries, keys and values, in key order from `from` on.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn scan(&self, from: &[u8], entries: usize) -> Result<Seen, EngineError>;
+
+    /// Makes every write durable and waits until the counters show what the writes caused.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn settle(&self) -> Result<(), EngineError>;
+
+    /// Reads the counters.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn counters(&self) -> Result<Counters, EngineError>;
+}

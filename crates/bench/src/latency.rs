@@ -1,0 +1,102 @@
+//! Latencies of calls in an HDR histogram, in nanoseconds, kept to three digits.
+//!
+//! Each thread records into its own; they are merged when the threads are joined.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::error::BenchError;
+
+/// Longest latency kept apart; a longer one is recorded as this.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The latencies of many calls.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+}
+
+impl Latency {
+    /// An empty histogram; holds about 260 KiB.
+    ///
+    /// # Errors
+    /// Only if the bounds are refused, which would be a bug.
+    pub fn new() -> Result<Latency, BenchError> {
+        Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
+            .map(|histogram| Latency { histogram })
+            .map_err(|error| BenchError::Internal(format!("histogram bounds: {error}")))
+    }
+
+    /// Adds one call.
+    pub fn record(&mut self, latency: Duration) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram.saturating_record(nanos.clamp(1, LONGEST_NS));
+    }
+
+    /// Adds all calls of another histogram.
+    ///
+    /// # Errors
+    /// Only if the two had different bounds, which would be a bug.
+    pub fn merge(&mut self, other: &Latency) -> Result<(), BenchError> {
+        self.histogram
+            .add(&other.histogram)
+            .map_err(|error| BenchError::Internal(format!("merging histograms: {error}")))
+    }
+
+    /// How many calls were recorded.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The latency that `percent` of all calls did not exceed, in microseconds; 0 without calls.
+    #[must_use]
+    pub fn percentile_us(&self, percent: f64) -> f64 {
+        if self.histogram.is_empty() {
+            return 0.0;
+        }
+        self.histogram.value_at_percentile(percent) as f64 / 1000.0
+    }
+
+    /// The longest call, in microseconds; 0 without calls.
+    #[must_use]
+    pub fn max_us(&self) -> f64 {
+        self.percentile_us(100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= expected * 0.002, "{found} instead of {expected}");
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_calls_of_all_threads() {
+        let (mut one, mut two) = (Latency::new().unwrap(), Latency::new().unwrap());
+        for micros in 1..=500 {
+            one.record(Duration::from_micros(micros));
+            two.record(Duration::from_micros(500 + micros));
+        }
+        one.merge(&two).unwrap();
+        assert_eq!(one.calls(), 1000);
+        close(one.percentile_us(50.0), 500.0);
+        close(one.percentile_us(95.0), 950.0);
+        close(one.percentile_us(99.9), 999.0);
+        close(one.max_us(), 1000.0);
+    }
+
+    #[test]
+    fn nothing_recorded_is_zero_and_the_extremes_are_kept() {
+        let mut latency = Latency::new().unwrap();
+        close(latency.max_us() + 1.0, 1.0);
+        latency.record(Duration::ZERO);
+        latency.record(Duration::from_secs(1 << 40));
+        assert_eq!(latency.calls(), 2);
+        close(latency.max_us(), 3.6e9);
+    }
+}

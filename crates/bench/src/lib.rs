@@ -1,0 +1,49 @@
+//! Workloads, key families, measurement and reports: what `heliox bench` runs.
+//!
+//! An engine is anything that implements [`Engine`], so that a driver for another store measures
+//! it with the same keys, values, threads and clock. [`HelioxEngine`] is the one for this store.
+//!
+//! - [`KeyGen`], [`ValueGen`], [`Permutation`]: data as a pure function of an index and a seed.
+//! - [`Config`] says what to run, [`run`] runs it and gives one [`Row`] a workload.
+//! - [`rows_to_json`] and [`rows_to_table`] present the rows.
+//!
+//! Threads: [`run`] starts its own workers and joins them before it returns; an [`Observer`] is
+//! called from the caller's thread alone.
+#![forbid(unsafe_code)]
+
+mod config;
+mod counters;
+mod dispenser;
+mod engine;
+mod error;
+mod family;
+mod heliox_engine;
+mod keys;
+mod latency;
+mod mix;
+mod permutation;
+mod report;
+mod row;
+mod run;
+mod stall;
+mod system;
+mod url;
+mod values;
+mod worker;
+mod workload;
+
+pub use config::{Config, DurabilityMode};
+pub use counters::{ByCause, Counters};
+pub use engine::{Engine, EngineError, Seen};
+pub use error::BenchError;
+pub use family::KeyFamily;
+pub use heliox_engine::{HelioxEngine, HelioxSetup};
+pub use keys::KeyGen;
+pub use latency::Latency;
+pub use permutation::Permutation;
+pub use report::{rows_to_json, rows_to_table};
+pub use row::{Row, RowSettings};
+pub use run::{run, run_one, Observer, Progress, Silent};
+pub use stall::{StallClock, StallWatch};
+pub use values::ValueGen;
+pub use workload::Workload;

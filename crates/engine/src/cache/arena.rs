@@ -1,0 +1,250 @@
+//! The bytes of one cache shard: records appended to segments that are taken and given back whole.
+//!
+//! A record is a 12-byte header (location 40 bits, birth 32, length 22, heat 2; little-endian in
+//! that order) and its bytes, padded to 4. A segment is either a chunk that holds many records or,
+//! for a record too large for that, a segment of its own with exactly its size.
+//!
+//! No threads: the shard's lock guards it.
+
+use super::table::RecordHash;
+use heliox_format::ids::{Birth, Location};
+
+/// Bytes of a record's header.
+pub(super) const HEADER_BYTES: usize = 12;
+/// Largest chunk: what 13 bits of offset in units of 4 bytes reach.
+pub(super) const CHUNK_BYTES_MAX: usize = 32 << 10;
+/// Longest record that the header can describe.
+pub(super) const RECORD_BYTES_MAX: usize = (1 << LENGTH_BITS) - 1;
+/// Hottest that a record becomes.
+const HEAT_MAX: u32 = 3;
+const UNIT_BYTES: usize = 4;
+const LENGTH_BITS: u32 = 22;
+const OFFSET_BITS: u32 = 13;
+const SLOTS_MAX: usize = 1 << (Address::BITS - OFFSET_BITS);
+/// What a segment takes beside its bytes: its slot, its place in a queue and in the free list
+/// (lists grow by doubling), and what the allocator adds.
+const SEGMENT_EXTRA_BYTES: u64 = 2 * (24 + 2 + 2) + 16;
+
+/// Where a record is: slot of its segment and offset in it. Zero is nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Address(u32);
+
+impl Address {
+    /// How many bits an address has.
+    pub(super) const BITS: u32 = 26;
+
+    pub(super) fn from_bits(bits: u32) -> Address {
+        Address(bits & ((1 << Address::BITS) - 1))
+    }
+
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The address of a byte offset in a segment.
+    pub(super) fn at(slot: Slot, offset: usize) -> Address {
+        Address(u32::from(slot.0) << OFFSET_BITS | (offset / UNIT_BYTES) as u32)
+    }
+
+    fn slot(self) -> usize {
+        (self.0 >> OFFSET_BITS) as usize
+    }
+
+    fn offset(self) -> usize {
+        (self.0 & ((1 << OFFSET_BITS) - 1)) as usize * UNIT_BYTES
+    }
+}
+
+/// The number of a segment of the arena; zero is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot(u16);
+
+impl Slot {
+    pub(super) const NONE: Slot = Slot(0);
+}
+
+/// A record's name: a location in one life of its segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RecordId {
+    low: u64,
+    high: u8,
+}
+
+impl RecordId {
+    pub(super) fn new(location: Location, birth: Birth) -> RecordId {
+        RecordId { low: location.bits() | u64::from(birth.0) << 40, high: (birth.0 >> 24) as u8 }
+    }
+
+    pub(super) fn hash(self) -> RecordHash {
+        RecordHash::of(self.low ^ u64::from(self.high) << 32)
+    }
+}
+
+/// A record's header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) id: RecordId,
+    pub(super) len: usize,
+    pub(super) heat: u32,
+}
+
+impl Header {
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Header {
+        let [a, b, c, d, e, f, g, h, high, l0, l1, l2] = *bytes;
+        let word = u32::from_le_bytes([l0, l1, l2, 0]);
+        Header {
+            id: RecordId { low: u64::from_le_bytes([a, b, c, d, e, f, g, h]), high },
+            len: (word & ((1 << LENGTH_BITS) - 1)) as usize,
+            heat: word >> LENGTH_BITS,
+        }
+    }
+
+    fn encode(self) -> [u8; HEADER_BYTES] {
+        let [a, b, c, d, e, f, g, h] = self.id.low.to_le_bytes();
+        let word = self.len as u32 & ((1 << LENGTH_BITS) - 1) | self.heat << LENGTH_BITS;
+        let [l0, l1, l2, _] = word.to_le_bytes();
+        [a, b, c, d, e, f, g, h, self.id.high, l0, l1, l2]
+    }
+}
+
+/// Bytes that a record of `len` bytes takes in a segment.
+pub(super) fn stored_bytes(len: usize) -> usize {
+    (HEADER_BYTES + len).next_multiple_of(UNIT_BYTES)
+}
+
+/// Bytes of memory that a segment of `capacity` bytes takes in all.
+pub(super) fn segment_cost_bytes(capacity: usize) -> u64 {
+    capacity as u64 + SEGMENT_EXTRA_BYTES
+}
+
+/// The header of the record that starts at `offset` of a segment, if one does.
+pub(super) fn header_at(segment: &[u8], offset: usize) -> Option<Header> {
+    segment.get(offset..)?.first_chunk().map(Header::decode)
+}
+
+/// See the module's head.
+pub(super) struct Arena {
+    segments: Vec<Vec<u8>>,
+    free: Vec<Slot>,
+    bytes: u64,
+}
+
+impl Arena {
+    /// An empty arena; takes no memory until the first segment.
+    pub(super) fn new() -> Arena {
+        Arena { segments: Vec::new(), free: Vec::new(), bytes: 0 }
+    }
+
+    /// Bytes of memory of all segments.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes a segment of `capacity` bytes. None when all slots are in use.
+    pub(super) fn open(&mut self, capacity: usize) -> Option<Slot> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.new_slot()?,
+        };
+        let place = self.segments.get_mut(usize::from(slot.0))?;
+        *place = Vec::with_capacity(capacity);
+        self.bytes += segment_cost_bytes(place.capacity());
+        Some(slot)
+    }
+
+    /// Takes the segment's bytes out, to walk over them; [`Arena::close`] or [`Arena::put_back`]
+    /// must follow.
+    pub(super) fn take_out(&mut self, slot: Slot) -> Vec<u8> {
+        self.segments.get_mut(usize::from(slot.0)).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Undoes [`Arena::take_out`].
+    pub(super) fn put_back(&mut self, slot: Slot, bytes: Vec<u8>) {
+        if let Some(place) = self.segments.get_mut(usize::from(slot.0)) {
+            *place = bytes;
+        }
+    }
+
+    /// Gives a segment that was taken out back to the system.
+    pub(super) fn close(&mut self, slot: Slot, bytes: Vec<u8>) {
+        self.bytes -= segment_cost_bytes(bytes.capacity());
+        self.free.push(slot);
+    }
+
+    /// Bytes of memory of one segment.
+    pub(super) fn cost_bytes(&self, slot: Slot) -> u64 {
+        self.segments.get(usize::from(slot.0)).map_or(0, |bytes| segment_cost_bytes(bytes.capacity()))
+    }
+
+    /// Appends a record. None if the segment has no room for it.
+    pub(super) fn append(&mut self, slot: Slot, header: Header, parts: &[&[u8]]) -> Option<Address> {
+        if slot == Slot::NONE {
+            return None;
+        }
+        let segment = self.segments.get_mut(usize::from(slot.0))?;
+        let offset = segment.len();
+        let end = offset + stored_bytes(header.len);
+        if end > segment.capacity() {
+            return None;
+        }
+        segment.extend_from_slice(&header.encode());
+        for part in parts {
+            segment.extend_from_slice(part);
+        }
+        segment.resize(end, 0);
+        Some(Address::at(slot, offset))
+    }
+
+    /// The header at an address.
+    #[inline]
+    pub(super) fn header(&self, address: Address) -> Option<Header> {
+        header_at(self.segments.get(address.slot())?, address.offset())
+    }
+
+    /// The record's bytes, and whether it got hotter by being read.
+    #[inline]
+    pub(super) fn touch(&mut self, address: Address) -> Option<&[u8]> {
+        let record = self.segments.get_mut(address.slot())?.get_mut(address.offset()..)?;
+        let (head, body) = record.split_first_chunk_mut::<HEADER_BYTES>()?;
+        let header = Header::decode(head);
+        if header.heat < HEAT_MAX {
+            *head = Header { heat: header.heat + 1, ..header }.encode();
+        }
+        body.get(..header.len)
+    }
+
+    /// Overwrites a record by one of the same length; false if the length differs.
+    pub(super) fn overwrite(&mut self, address: Address, len: usize, parts: &[&[u8]]) -> bool {
+        let Some(header) = self.header(address).filter(|header| header.len == len) else {
+            return false;
+        };
+        let start = address.offset() + HEADER_BYTES;
+        let target = self
+            .segments
+            .get_mut(address.slot())
+            .and_then(|segment| segment.get_mut(start..start + header.len));
+        let Some(mut target) = target else {
+            return false;
+        };
+        for part in parts {
+            let Some((place, rest)) = target.split_at_mut_checked(part.len()) else {
+                return false;
+            };
+            place.copy_from_slice(part);
+            target = rest;
+        }
+        true
+    }
+
+    fn new_slot(&mut self) -> Option<Slot> {
+        if self.segments.is_empty() {
+            self.segments.push(Vec::new()); // Slot 0 stays unused: address 0 is nowhere.
+        }
+        if self.segments.len() >= SLOTS_MAX {
+            return None;
+        }
+        let slot = Slot(self.segments.len() as u16);
+        self.segments.push(Vec::new());
+        Some(slot)
+    }
+}

@@ -1,0 +1,402 @@
+//! The pieces of a checkpoint and what its first piece says. `FORMAT.md`, section "Checkpoint".
+//!
+//! A checkpoint is a stream of chunks, each with its own checksum, laid into checkpoint segments.
+//! The first chunk holds the [`CheckpointMeta`], the others leaf images of the index.
+
+use crate::bytes::{Reader, WriteBytes};
+use crate::checksum::{checksum, ChecksumSalt};
+use crate::error::DecodeError;
+use crate::ids::{Birth, Incarnation, KeyspaceId, SegmentId, SeqNo};
+use crate::segment::SegmentKind;
+
+const MAGIC: u32 = 0x5043_4c48; // "HLCP"
+/// Bytes of a chunk's header.
+pub const CHUNK_HEADER_BYTES: usize = 32;
+/// Most payload bytes of a chunk.
+pub const CHUNK_PAYLOAD_BYTES_MAX: usize = (1 << 20) - CHUNK_HEADER_BYTES;
+
+/// What a chunk carries. The numbers are on media.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChunkKind {
+    /// A part of the encoded [`CheckpointMeta`]; the parts in order make the whole.
+    Meta = 1,
+    /// Leaf images, each after the order at which it was copied.
+    Leaves = 2,
+    /// The end: the payload is empty.
+    End = 3,
+}
+
+/// The header of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkHeader {
+    /// What follows.
+    pub kind: ChunkKind,
+    /// The checkpoint that the chunk belongs to.
+    pub checkpoint: u64,
+    /// Its place in the stream, from 0.
+    pub number: u32,
+    /// Bytes of the payload.
+    pub payload_bytes: u32,
+}
+
+/// A whole chunk, padded with zeros to a multiple of `sector_bytes`.
+#[must_use]
+pub fn encode_chunk(
+    salt: ChecksumSalt,
+    address: u64,
+    header: &ChunkHeader,
+    payload: &[u8],
+    sector_bytes: usize,
+) -> Vec<u8> {
+    let whole = CHUNK_HEADER_BYTES + payload.len();
+    let mut out = Vec::with_capacity(whole.next_multiple_of(sector_bytes));
+    out.put_u32(0);
+    out.put_u32(MAGIC);
+    out.put_u64(header.checkpoint);
+    out.put_u32(header.number);
+    out.put_u32(payload.len() as u32);
+    out.put_u64(header.kind as u64);
+    out.put(payload);
+    let crc = checksum(salt, address, &out[4..]);
+    out[..4].copy_from_slice(&crc.to_le_bytes());
+    out.resize(whole.next_multiple_of(sector_bytes), 0);
+    out
+}
+
+/// Decodes the header of the chunk at the start of `bytes`; the payload is not checked yet.
+///
+/// # Errors
+/// Bytes that are no chunk.
+pub fn peek_chunk(address: u64, bytes: &[u8]) -> Result<ChunkHeader, DecodeError> {
+    let bad = |field, expected, found| {
+        DecodeError::new("checkpoint chunk", address, field, expected, found)
+    };
+    let short = || bad("length", CHUNK_HEADER_BYTES as u64, bytes.len() as u64);
+    let mut reader = Reader::new(bytes);
+    let _crc = reader.u32().ok_or_else(short)?;
+    let magic = reader.u32().ok_or_else(short)?;
+    if magic != MAGIC {
+        return Err(bad("magic", u64::from(MAGIC), u64::from(magic)));
+    }
+    let checkpoint = reader.u64().ok_or_else(short)?;
+    let number = reader.u32().ok_or_else(short)?;
+    let payload_bytes = reader.u32().ok_or_else(short)?;
+    let kind = match reader.u64().ok_or_else(short)? {
+        1 => ChunkKind::Meta,
+        2 => ChunkKind::Leaves,
+        3 => ChunkKind::End,
+        other => return Err(bad("kind", 1, other)),
+    };
+    if payload_bytes as usize > CHUNK_PAYLOAD_BYTES_MAX {
+        let most = CHUNK_PAYLOAD_BYTES_MAX as u64;
+        return Err(bad("payload size", most, u64::from(payload_bytes)));
+    }
+    Ok(ChunkHeader {
+        kind,
+        checkpoint,
+        number,
+        payload_bytes,
+    })
+}
+
+/// Decodes and verifies the chunk at the start of `bytes`; gives its payload.
+///
+/// # Errors
+/// Anything that differs from what [`encode_chunk`] wrote at this address.
+pub fn open_chunk(
+    salt: ChecksumSalt,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(ChunkHeader, &[u8]), DecodeError> {
+    let header = peek_chunk(address, bytes)?;
+    let whole = CHUNK_HEADER_BYTES + header.payload_bytes as usize;
+    let Some(chunk) = bytes.get(..whole) else {
+        let (want, have) = (whole as u64, bytes.len() as u64);
+        return Err(DecodeError::new(
+            "checkpoint chunk",
+            address,
+            "length",
+            want,
+            have,
+        ));
+    };
+    let stored = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+    let computed = checksum(salt, address, &chunk[4..]);
+    if stored != computed {
+        let (want, have) = (u64::from(stored), u64::from(computed));
+        return Err(DecodeError::new(
+            "checkpoint chunk",
+            address,
+            "checksum",
+            want,
+            have,
+        ));
+    }
+    Ok((header, &chunk[CHUNK_HEADER_BYTES..]))
+}
+
+/// What the checkpoint says of one segment in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentEntry {
+    /// The segment.
+    pub id: SegmentId,
+    /// What it is used for.
+    pub kind: SegmentKind,
+    /// Which life of it.
+    pub birth: Birth,
+    /// The order of the next record when it was opened.
+    pub first_seq: SeqNo,
+    /// The order of its last record.
+    pub last_seq: SeqNo,
+    /// Bytes written into it so far.
+    pub used_bytes: u64,
+    /// Records appended to it so far.
+    pub records: u32,
+    /// How many records named one of its records as displaced.
+    pub displaced: u32,
+    /// The sum of the keyed hashes of these records' keys.
+    pub displaced_sum: u64,
+    /// The sum cannot be compared: entries went without a record of it.
+    pub voided: bool,
+    /// No record goes to it any more.
+    pub sealed: bool,
+}
+
+/// A range delete that still covers records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RangeEntry {
+    /// Its order: records of the range that are older are gone.
+    pub seq: SeqNo,
+    /// The keyspace.
+    pub keyspace: KeyspaceId,
+    /// First key of the range.
+    pub from: Vec<u8>,
+    /// First key after the range; none for "to the end of the keyspace".
+    pub to: Option<Vec<u8>>,
+}
+
+/// A keyspace that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyspaceEntry {
+    /// Its id.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+}
+
+/// Everything a checkpoint holds beside the index.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CheckpointMeta {
+    /// Replay starts right after this order.
+    pub cut: SeqNo,
+    /// The run that wrote it.
+    pub incarnation: Incarnation,
+    /// The next birth to give.
+    pub next_birth: Birth,
+    /// The next keyspace id to give.
+    pub next_keyspace: u32,
+    /// Bytes of keys and values that users wrote since the store was created.
+    pub user_bytes: u64,
+    /// All segments in use by the log.
+    pub segments: Vec<SegmentEntry>,
+    /// Range deletes that are not swept yet.
+    pub ranges: Vec<RangeEntry>,
+    /// All keyspaces.
+    pub keyspaces: Vec<KeyspaceEntry>,
+}
+
+impl CheckpointMeta {
+    /// Appends the encoded meta.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.cut.0);
+        out.put_u32(self.incarnation.0);
+        out.put_u32(self.next_birth.0);
+        out.put_u32(self.next_keyspace);
+        out.put_u64(self.user_bytes);
+        out.put_varint(self.segments.len() as u64);
+        for segment in &self.segments {
+            encode_segment(segment, out);
+        }
+        out.put_varint(self.ranges.len() as u64);
+        for range in &self.ranges {
+            out.put_varint(range.seq.0);
+            out.put_u32(range.keyspace.0);
+            out.put_prefixed(&range.from);
+            out.put(&[u8::from(range.to.is_some())]);
+            out.put_prefixed(range.to.as_deref().unwrap_or_default());
+        }
+        out.put_varint(self.keyspaces.len() as u64);
+        for keyspace in &self.keyspaces {
+            out.put_u32(keyspace.id.0);
+            out.put_prefixed(keyspace.name.as_bytes());
+        }
+    }
+
+    /// Decodes what [`CheckpointMeta::encode`] wrote.
+    ///
+    /// # Errors
+    /// Bytes that end early or hold an unknown number.
+    pub fn decode(bytes: &[u8]) -> Result<CheckpointMeta, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let meta = decode_meta(&mut reader);
+        match meta {
+            Some(meta) if reader.rest().is_empty() => Ok(meta),
+            _ => {
+                let at = (bytes.len() - reader.rest().len()) as u64;
+                let have = bytes.len() as u64;
+                Err(DecodeError::new("checkpoint meta", 0, "length", at, have))
+            }
+        }
+    }
+}
+
+fn encode_segment(segment: &SegmentEntry, out: &mut Vec<u8>) {
+    out.put_varint(u64::from(segment.id.0));
+    out.put(&[
+        segment.kind as u8,
+        u8::from(segment.voided) | u8::from(segment.sealed) << 1,
+    ]);
+    out.put_varint(u64::from(segment.birth.0));
+    out.put_varint(segment.first_seq.0);
+    out.put_varint(segment.last_seq.0);
+    out.put_varint(segment.used_bytes);
+    out.put_varint(u64::from(segment.records));
+    out.put_varint(u64::from(segment.displaced));
+    out.put_u64(segment.displaced_sum);
+}
+
+fn decode_segment(reader: &mut Reader<'_>) -> Option<SegmentEntry> {
+    let id = SegmentId(u32::try_from(reader.varint()?).ok()?);
+    let kind = SegmentKind::from_u8(reader.u8()?)?;
+    let flags = reader.u8()?;
+    Some(SegmentEntry {
+        id,
+        kind,
+        birth: Birth(u32::try_from(reader.varint()?).ok()?),
+        first_seq: SeqNo(reader.varint()?),
+        last_seq: SeqNo(reader.varint()?),
+        used_bytes: reader.varint()?,
+        records: u32::try_from(reader.varint()?).ok()?,
+        displaced: u32::try_from(reader.varint()?).ok()?,
+        displaced_sum: reader.u64()?,
+        voided: flags & 1 != 0,
+        sealed: flags & 2 != 0,
+    })
+}
+
+fn decode_meta(reader: &mut Reader<'_>) -> Option<CheckpointMeta> {
+    let mut meta = CheckpointMeta {
+        cut: SeqNo(reader.u64()?),
+        incarnation: Incarnation(reader.u32()?),
+        next_birth: Birth(reader.u32()?),
+        next_keyspace: reader.u32()?,
+        user_bytes: reader.u64()?,
+        ..CheckpointMeta::default()
+    };
+    for _ in 0..reader.varint()? {
+        meta.segments.push(decode_segment(reader)?);
+    }
+    for _ in 0..reader.varint()? {
+        meta.ranges.push(decode_range(reader)?);
+    }
+    for _ in 0..reader.varint()? {
+        let id = KeyspaceId(reader.u32()?);
+        let name = String::from_utf8(reader.prefixed()?.to_vec()).ok()?;
+        meta.keyspaces.push(KeyspaceEntry { id, name });
+    }
+    Some(meta)
+}
+
+fn decode_range(reader: &mut Reader<'_>) -> Option<RangeEntry> {
+    let seq = SeqNo(reader.varint()?);
+    let keyspace = KeyspaceId(reader.u32()?);
+    let from = reader.prefixed()?.to_vec();
+    let bounded = reader.u8()? != 0;
+    let to = reader.prefixed()?.to_vec();
+    Some(RangeEntry {
+        seq,
+        keyspace,
+        from,
+        to: bounded.then_some(to),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta() -> CheckpointMeta {
+        CheckpointMeta {
+            cut: SeqNo(10),
+            incarnation: Incarnation(1),
+            next_birth: Birth(4),
+            next_keyspace: 9,
+            user_bytes: 1 << 50,
+            segments: vec![SegmentEntry {
+                id: SegmentId(3),
+                kind: SegmentKind::Survivor,
+                birth: Birth(2),
+                first_seq: SeqNo(1),
+                last_seq: SeqNo(9),
+                used_bytes: 12345,
+                records: 4,
+                displaced: 3,
+                displaced_sum: u64::MAX,
+                voided: true,
+                sealed: false,
+            }],
+            ranges: vec![
+                RangeEntry {
+                    seq: SeqNo(5),
+                    keyspace: KeyspaceId(1),
+                    from: b"a".to_vec(),
+                    to: None,
+                },
+                RangeEntry {
+                    seq: SeqNo(6),
+                    keyspace: KeyspaceId(1),
+                    from: Vec::new(),
+                    to: Some(b"b".to_vec()),
+                },
+            ],
+            keyspaces: vec![KeyspaceEntry {
+                id: KeyspaceId(1),
+                name: "default".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn meta_round_trips_and_any_cut_is_refused() {
+        let mut out = Vec::new();
+        meta().encode(&mut out);
+        assert_eq!(CheckpointMeta::decode(&out), Ok(meta()));
+        for cut in 0..out.len() {
+            assert!(CheckpointMeta::decode(&out[..cut]).is_err(), "cut at {cut}");
+        }
+        out.push(0);
+        assert!(CheckpointMeta::decode(&out).is_err());
+    }
+
+    #[test]
+    fn a_chunk_round_trips_and_flipped_bits_are_found() {
+        let header = ChunkHeader {
+            kind: ChunkKind::Leaves,
+            checkpoint: 3,
+            number: 1,
+            payload_bytes: 5,
+        };
+        let chunk = encode_chunk(ChecksumSalt(9), 4096, &header, b"leafs", 512);
+        assert_eq!(chunk.len(), 512);
+        let opened = open_chunk(ChecksumSalt(9), 4096, &chunk).unwrap();
+        assert_eq!(opened, (header, &b"leafs"[..]));
+        for bit in 0..(CHUNK_HEADER_BYTES + 5) * 8 {
+            let mut bad = chunk.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                open_chunk(ChecksumSalt(9), 4096, &bad).is_err(),
+                "bit {bit}"
+            );
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Frames: what one flush writes, in pieces of at most one block. `FORMAT.md`, section "Frame".
+//!
+//! A frame lies inside one 4 KiB block and its size is a multiple of the device's sector, so a
+//! reader that knows a record's address finds the frame by walking its block from the start. A
+//! record may go on in the next frame, which then starts at the next block.
+
+use crate::bytes::{Reader, WriteBytes};
+use crate::checksum::{checksum, ChecksumSalt};
+use crate::error::DecodeError;
+use crate::ids::{Birth, Incarnation, SeqNo};
+use crate::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
+
+/// Bytes of a frame's header; records follow.
+pub const FRAME_HEADER_BYTES: usize = 32;
+/// The version byte of a frame.
+pub const FRAME_VERSION: u8 = 1;
+const SEQ_BYTES: usize = 6;
+
+/// A frame's header without its checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameHeader {
+    /// Bytes from the frame's start to its end, padding included.
+    pub frame_bytes: u16,
+    /// Bytes from the frame's start to the end of the last record byte in it.
+    pub used_bytes: u16,
+    /// Offset of the first record that starts in this frame; 0 if none does.
+    pub first_record: u16,
+    /// The generation of the segment that holds the frame.
+    pub birth: Birth,
+    /// The run of the store that wrote it.
+    pub incarnation: Incarnation,
+    /// Order of the first record that starts here (if none does: of the next one to come).
+    pub first_seq: SeqNo,
+    /// All orders up to this one were durable when the frame was written.
+    pub durable_seq: SeqNo,
+}
+
+/// Writes the header, checksum last, over the first bytes of `frame`, which must already hold the
+/// records and the zero padding and be exactly `header.frame_bytes` long.
+pub fn seal_frame(salt: ChecksumSalt, address: u64, header: &FrameHeader, frame: &mut [u8]) {
+    let mut head = Vec::with_capacity(FRAME_HEADER_BYTES);
+    head.put_u32(0);
+    head.put_uint(u64::from(header.frame_bytes), 2);
+    head.put_uint(u64::from(header.used_bytes), 2);
+    head.put_uint(u64::from(header.first_record), 2);
+    head.put(&[FRAME_VERSION, 0]);
+    head.put_u32(header.birth.0);
+    head.put_u32(header.incarnation.0);
+    head.put_uint(header.first_seq.0, SEQ_BYTES);
+    head.put_uint(header.durable_seq.0, SEQ_BYTES);
+    frame[..FRAME_HEADER_BYTES].copy_from_slice(&head);
+    let crc = checksum(salt, address, &frame[4..]);
+    frame[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Decodes a header without checking the checksum: enough to walk a block.
+///
+/// # Errors
+/// Sizes or offsets that no frame at this place can have.
+pub fn peek_frame(address: u64, bytes: &[u8]) -> Result<FrameHeader, DecodeError> {
+    let bad = |field, expected, found| DecodeError::new("frame", address, field, expected, found);
+    let header = decode_header(bytes)
+        .ok_or_else(|| bad("length", FRAME_HEADER_BYTES as u64, bytes.len() as u64))?;
+    let (frame_bytes, used) = (header.frame_bytes as usize, header.used_bytes as usize);
+    let room = BLOCK_BYTES - (address as usize % BLOCK_BYTES);
+    if frame_bytes < SECTOR_BYTES_MIN || frame_bytes > room || frame_bytes % SECTOR_BYTES_MIN != 0 {
+        return Err(bad("frame size", room as u64, frame_bytes as u64));
+    }
+    if !(FRAME_HEADER_BYTES..=frame_bytes).contains(&used) {
+        return Err(bad("used size", frame_bytes as u64, used as u64));
+    }
+    let first = header.first_record as usize;
+    if first != 0 && !(FRAME_HEADER_BYTES..used).contains(&first) {
+        return Err(bad("first record", used as u64, first as u64));
+    }
+    if bytes[10] != FRAME_VERSION {
+        return Err(bad(
+            "version",
+            u64::from(FRAME_VERSION),
+            u64::from(bytes[10]),
+        ));
+    }
+    Ok(header)
+}
+
+fn decode_header(bytes: &[u8]) -> Option<FrameHeader> {
+    let mut reader = Reader::new(bytes);
+    let _crc = reader.u32()?;
+    let frame_bytes = reader.u16()?;
+    let used_bytes = reader.u16()?;
+    let first_record = reader.u16()?;
+    let _version_and_flags = reader.u16()?;
+    Some(FrameHeader {
+        frame_bytes,
+        used_bytes,
+        first_record,
+        birth: Birth(reader.u32()?),
+        incarnation: Incarnation(reader.u32()?),
+        first_seq: SeqNo(reader.uint(SEQ_BYTES)?),
+        durable_seq: SeqNo(reader.uint(SEQ_BYTES)?),
+    })
+}
+
+/// Decodes the frame at the start of `bytes` and checks its checksum.
+///
+/// # Errors
+/// Anything that differs from what [`seal_frame`] wrote at this address of this store.
+pub fn open_frame(
+    salt: ChecksumSalt,
+    address: u64,
+    bytes: &[u8],
+) -> Result<FrameHeader, DecodeError> {
+    let header = peek_frame(address, bytes)?;
+    let Some(frame) = bytes.get(..header.frame_bytes as usize) else {
+        let (want, have) = (u64::from(header.frame_bytes), bytes.len() as u64);
+        return Err(DecodeError::new("frame", address, "length", want, have));
+    };
+    let stored = u32::from_le_bytes([frame[0], frame[1], frame[2], frame[3]]);
+    let computed = checksum(salt, address, &frame[4..]);
+    if stored != computed {
+        let (want, have) = (u64::from(stored), u64::from(computed));
+        return Err(DecodeError::new("frame", address, "checksum", want, have));
+    }
+    Ok(header)
+}
+
+/// How many payload bytes fit from `address` (inside a frame's payload) to the end of its block.
+#[must_use]
+pub fn payload_room(address: u64) -> usize {
+    BLOCK_BYTES - (address as usize % BLOCK_BYTES)
+}
+
+/// The address right after `len` payload bytes that start at `address`, stepping over the frame
+/// headers of the blocks in between. Ends at a block border are given as that border.
+#[must_use]
+pub fn advance(address: u64, len: u64) -> u64 {
+    let room = payload_room(address) as u64;
+    if len <= room {
+        return address + len;
+    }
+    let per_block = (BLOCK_BYTES - FRAME_HEADER_BYTES) as u64;
+    let beyond = len - room;
+    let (blocks, last) = ((beyond - 1) / per_block, (beyond - 1) % per_block + 1);
+    address + room + blocks * BLOCK_BYTES as u64 + FRAME_HEADER_BYTES as u64 + last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(frame_bytes: u16) -> (FrameHeader, Vec<u8>) {
+        let header = FrameHeader {
+            frame_bytes,
+            used_bytes: 40,
+            first_record: 32,
+            birth: Birth(7),
+            incarnation: Incarnation(2),
+            first_seq: SeqNo(99),
+            durable_seq: SeqNo(42),
+        };
+        let mut frame = vec![0u8; frame_bytes as usize];
+        frame[32..40].copy_from_slice(b"recordee");
+        seal_frame(ChecksumSalt(5), 1024, &header, &mut frame);
+        (header, frame)
+    }
+
+    #[test]
+    fn a_sealed_frame_opens_at_its_own_address_only() {
+        let (header, frame) = sample(1024);
+        assert_eq!(open_frame(ChecksumSalt(5), 1024, &frame), Ok(header));
+        assert!(open_frame(ChecksumSalt(5), 512, &frame).is_err());
+        assert!(open_frame(ChecksumSalt(6), 1024, &frame).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let (_, frame) = sample(512);
+        for bit in 0..frame.len() * 8 {
+            let mut bad = frame.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                open_frame(ChecksumSalt(5), 1024, &bad).is_err(),
+                "bit {bit}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_frame_may_not_cross_its_block() {
+        let (_, frame) = sample(4096);
+        assert_eq!(
+            peek_frame(1024, &frame).unwrap_err().field,
+            "frame size",
+            "3,072 bytes are left in the block"
+        );
+    }
+
+    #[test]
+    fn advance_steps_over_frame_headers() {
+        assert_eq!(advance(4096 + 32, 4064), 8192);
+        assert_eq!(advance(4096 + 32, 4065), 8192 + 33);
+        assert_eq!(advance(100, 3996 + 4064 + 4064), 3 * 4096);
+        assert_eq!(advance(100, 3996 + 4064 + 1), 2 * 4096 + 33);
+        assert_eq!(advance(50, 0), 50);
+    }
+}

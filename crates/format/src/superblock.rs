@@ -1,0 +1,288 @@
+//! The superblock: the root of a store. `FORMAT.md`, section "Superblock".
+//!
+//! Two copies are written one after the other, each followed by a sync; the newer whole copy wins.
+
+use crate::bytes::{Reader, WriteBytes};
+use crate::checksum::{checksum, ChecksumSalt};
+use crate::error::DecodeError;
+use crate::ids::{Birth, Incarnation, SegmentId, SeqNo, StoreUuid};
+use crate::limits::{BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, STORE_BYTES_MAX};
+
+const MAGIC: u64 = 0x3142_5053_584c_4548; // "HELXSPB1"
+/// The version of all formats of a store.
+pub const FORMAT_VERSION: u32 = 1;
+/// Where the two copies stand in the first volume.
+pub const SUPERBLOCK_OFFSETS: [u64; 2] = [64 << 10, 128 << 10];
+/// Most incarnations that may end between two checkpoints.
+pub const CUTS_MAX: usize = 64;
+
+/// A run of the store that ended: no record of it after `last` counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// The run.
+    pub incarnation: Incarnation,
+    /// Its last order that counts.
+    pub last: SeqNo,
+}
+
+/// Where the newest checkpoint is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CheckpointRoot {
+    /// Its number.
+    pub number: u64,
+    /// Its last segment; earlier ones are chained from its header.
+    pub last_segment: SegmentId,
+    /// The generation of that segment.
+    pub birth: Birth,
+    /// How many segments it has.
+    pub segments: u32,
+    /// Replay starts right after this order.
+    pub cut: SeqNo,
+}
+
+/// The decoded superblock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// The store.
+    pub uuid: StoreUuid,
+    /// Grows by one with each write of the superblock.
+    pub generation: u64,
+    /// The run that wrote it.
+    pub incarnation: Incarnation,
+    /// The store was closed in order: nothing follows the checkpoint.
+    pub clean: bool,
+    /// Location unit = 1 << this, in bytes.
+    pub unit_shift: u8,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// How many segments the store has.
+    pub segments: u32,
+    /// Bytes of the sector that frames are padded to.
+    pub sector_bytes: u32,
+    /// The secret that keys the store's hashes.
+    pub hash_seed: u64,
+    /// The newest checkpoint; none in a store that was never checkpointed.
+    pub checkpoint: Option<CheckpointRoot>,
+    /// Runs that ended since that checkpoint.
+    pub cuts: Vec<Cut>,
+}
+
+impl Superblock {
+    /// What every checksum of this store is salted with.
+    #[must_use]
+    pub fn salt(&self) -> ChecksumSalt {
+        let mut low = [0u8; 8];
+        low.copy_from_slice(&self.uuid.0[..8]);
+        ChecksumSalt(u64::from_le_bytes(low))
+    }
+
+    /// The superblock as one block, for the copy at `offset`.
+    #[must_use]
+    pub fn encode(&self, offset: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BLOCK_BYTES);
+        out.put_u64(MAGIC);
+        out.put_u32(0);
+        out.put_u32(FORMAT_VERSION);
+        out.put(&self.uuid.0);
+        out.put_u64(self.generation);
+        out.put_u32(self.incarnation.0);
+        out.put(&[u8::from(self.clean), self.unit_shift, 0, 0]);
+        out.put_u64(self.segment_bytes);
+        out.put_u32(self.segments);
+        out.put_u32(self.sector_bytes);
+        out.put_u64(self.hash_seed);
+        out.put_u32(u32::from(self.checkpoint.is_some()));
+        if let Some(root) = &self.checkpoint {
+            out.put_u64(root.number);
+            out.put_u32(root.last_segment.0);
+            out.put_u32(root.birth.0);
+            out.put_u32(root.segments);
+            out.put_u64(root.cut.0);
+        }
+        out.put_u32(self.cuts.len() as u32);
+        for cut in self.cuts.iter().take(CUTS_MAX) {
+            out.put_u32(cut.incarnation.0);
+            out.put_u64(cut.last.0);
+        }
+        out.resize(BLOCK_BYTES, 0);
+        let crc = checksum(ChecksumSalt(0), offset, &out[12..]);
+        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Decodes the copy at `offset`.
+    ///
+    /// # Errors
+    /// Bytes that are no superblock, a damaged one, or one of another version.
+    pub fn decode(offset: u64, bytes: &[u8]) -> Result<Superblock, DecodeError> {
+        let bad =
+            |field, expected, found| DecodeError::new("superblock", offset, field, expected, found);
+        let short = || bad("length", BLOCK_BYTES as u64, bytes.len() as u64);
+        let block = bytes.get(..BLOCK_BYTES).ok_or_else(short)?;
+        let mut reader = Reader::new(block);
+        let magic = reader.u64().ok_or_else(short)?;
+        if magic != MAGIC {
+            return Err(bad("magic", MAGIC, magic));
+        }
+        let stored = reader.u32().ok_or_else(short)?;
+        let computed = checksum(ChecksumSalt(0), offset, &block[12..]);
+        if stored != computed {
+            return Err(bad("checksum", u64::from(stored), u64::from(computed)));
+        }
+        let version = reader.u32().ok_or_else(short)?;
+        if version != FORMAT_VERSION {
+            return Err(bad(
+                "version",
+                u64::from(FORMAT_VERSION),
+                u64::from(version),
+            ));
+        }
+        let superblock = Superblock::decode_rest(&mut reader).ok_or_else(short)?;
+        superblock.check_bounds(offset)?;
+        Ok(superblock)
+    }
+
+    fn decode_rest(reader: &mut Reader<'_>) -> Option<Superblock> {
+        let uuid = StoreUuid(reader.array()?);
+        let generation = reader.u64()?;
+        let incarnation = Incarnation(reader.u32()?);
+        let [clean, unit_shift, _, _] = reader.array()?;
+        let segment_bytes = reader.u64()?;
+        let segments = reader.u32()?;
+        let sector_bytes = reader.u32()?;
+        let hash_seed = reader.u64()?;
+        let checkpoint = match reader.u32()? {
+            0 => None,
+            _ => Some(CheckpointRoot {
+                number: reader.u64()?,
+                last_segment: SegmentId(reader.u32()?),
+                birth: Birth(reader.u32()?),
+                segments: reader.u32()?,
+                cut: SeqNo(reader.u64()?),
+            }),
+        };
+        let count = reader.u32()? as usize;
+        let cuts = (0..count.min(CUTS_MAX))
+            .map(|_| {
+                Some(Cut {
+                    incarnation: Incarnation(reader.u32()?),
+                    last: SeqNo(reader.u64()?),
+                })
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(Superblock {
+            uuid,
+            generation,
+            incarnation,
+            clean: clean != 0,
+            unit_shift,
+            segment_bytes,
+            segments,
+            sector_bytes,
+            hash_seed,
+            checkpoint,
+            cuts,
+        })
+    }
+
+    fn check_bounds(&self, offset: u64) -> Result<(), DecodeError> {
+        let bad = |field, expected, found| {
+            Err(DecodeError::new(
+                "superblock",
+                offset,
+                field,
+                expected,
+                found,
+            ))
+        };
+        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
+            || self.segment_bytes % BLOCK_BYTES as u64 != 0
+        {
+            return bad("segment size", SEGMENT_BYTES_MIN, self.segment_bytes);
+        }
+        let total = self.segment_bytes.saturating_mul(u64::from(self.segments));
+        if self.segments == 0 || total > STORE_BYTES_MAX {
+            return bad("segment count", STORE_BYTES_MAX, total);
+        }
+        if self.unit_shift > 6 {
+            return bad("location unit", 6, u64::from(self.unit_shift));
+        }
+        if !self.sector_bytes.is_power_of_two() || self.sector_bytes as usize > BLOCK_BYTES {
+            return bad(
+                "sector size",
+                BLOCK_BYTES as u64,
+                u64::from(self.sector_bytes),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        Superblock {
+            uuid: StoreUuid([3; 16]),
+            generation: 8,
+            incarnation: Incarnation(2),
+            clean: true,
+            unit_shift: 0,
+            segment_bytes: 32 << 20,
+            segments: 100,
+            sector_bytes: 512,
+            hash_seed: 0xfeed,
+            checkpoint: Some(CheckpointRoot {
+                number: 4,
+                last_segment: SegmentId(7),
+                birth: Birth(12),
+                segments: 2,
+                cut: SeqNo(1000),
+            }),
+            cuts: vec![Cut {
+                incarnation: Incarnation(1),
+                last: SeqNo(1200),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_superblock_round_trips() {
+        let mut superblock = sample();
+        let block = superblock.encode(64 << 10);
+        assert_eq!(Superblock::decode(64 << 10, &block), Ok(superblock.clone()));
+        superblock.checkpoint = None;
+        superblock.cuts = vec![
+            Cut {
+                incarnation: Incarnation(1),
+                last: SeqNo(5)
+            };
+            CUTS_MAX
+        ];
+        let block = superblock.encode(0);
+        assert_eq!(Superblock::decode(0, &block), Ok(superblock));
+    }
+
+    #[test]
+    fn the_copies_are_not_interchangeable_and_flipped_bits_are_found() {
+        let block = sample().encode(64 << 10);
+        assert!(Superblock::decode(128 << 10, &block).is_err());
+        for bit in 0..BLOCK_BYTES * 8 {
+            let mut bad = block.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(64 << 10, &bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn nonsense_that_carries_a_good_checksum_is_refused() {
+        let mut superblock = sample();
+        superblock.segment_bytes = 12345;
+        let block = superblock.encode(0);
+        assert_eq!(
+            Superblock::decode(0, &block).unwrap_err().field,
+            "segment size"
+        );
+    }
+}

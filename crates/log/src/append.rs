@@ -1,0 +1,360 @@
+//! Appending one record: location and order are given, the bytes laid into the tail, and the
+//! account of the segments kept, all under one lock and without I/O.
+
+use std::sync::atomic::Ordering;
+
+use heliox_format::frame::FRAME_HEADER_BYTES;
+use heliox_format::ids::{Birth, KeyspaceId, Location, SeqNo};
+use heliox_format::limits::BLOCK_BYTES;
+use heliox_format::record::{RecordHeader, RecordKind};
+use heliox_format::segment::SegmentHeader;
+use heliox_media::AlignedBuf;
+
+use crate::chunk::{ActiveChunk, FrameContext, CHUNK_MEMORY_BYTES};
+use crate::error::LogError;
+use crate::log::{Frozen, Log, OpenSegment, State, Stream};
+use crate::segments::SegmentState;
+
+/// Which member of a batch a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BatchMember {
+    /// The first: its order names the batch.
+    First,
+    /// A later one, or the commit, of the batch whose first record has this order.
+    Of(SeqNo),
+}
+
+/// A record to append.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRecord<'a> {
+    /// What it does.
+    pub kind: RecordKind,
+    /// The keyspace.
+    pub keyspace: KeyspaceId,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// The keyed hash of the key; it goes into the account of the segment of `displaced`.
+    pub key_hash: u64,
+    /// The record whose entry this one replaces.
+    pub displaced: Option<Location>,
+    /// The next older version, where it is not `displaced`.
+    pub link: Option<Location>,
+    /// When the value expires, in milliseconds since 1970.
+    pub expiry_ms: Option<u64>,
+    /// The order of the version that this is a copy of.
+    pub version: Option<SeqNo>,
+    /// Its place in a batch.
+    pub batch: Option<BatchMember>,
+    /// The value is a list of chunks.
+    pub chunked: bool,
+    /// A retained copy of a tombstone.
+    pub retained_tombstone: bool,
+}
+
+impl<'a> NewRecord<'a> {
+    /// A record with nothing but the mandatory parts.
+    #[must_use]
+    pub fn new(
+        kind: RecordKind,
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> NewRecord<'a> {
+        NewRecord {
+            kind,
+            keyspace,
+            key,
+            value,
+            key_hash: 0,
+            displaced: None,
+            link: None,
+            expiry_ms: None,
+            version: None,
+            batch: None,
+            chunked: false,
+            retained_tombstone: false,
+        }
+    }
+
+    fn header(&self, seq: SeqNo) -> RecordHeader {
+        let mut header = RecordHeader::new(self.kind, self.keyspace, self.key, self.value);
+        header.displaced = self.displaced;
+        header.link = self.link;
+        header.expiry_ms = self.expiry_ms;
+        header.version_delta = self.version.map(|v| seq.0 - v.0);
+        header.batch_offset = self.batch.map(|member| match member {
+            BatchMember::First => 0,
+            BatchMember::Of(first) => seq.0 - first.0,
+        });
+        header.chunked = self.chunked;
+        header.retained_tombstone = self.retained_tombstone;
+        header
+    }
+
+    /// True if the index will point to the record.
+    fn is_indexed(&self) -> bool {
+        matches!(self.kind, RecordKind::Put | RecordKind::Tombstone)
+    }
+}
+
+/// Where a record went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// Its place.
+    pub location: Location,
+    /// Its order.
+    pub seq: SeqNo,
+    /// The generation of its segment.
+    pub birth: Birth,
+}
+
+impl Log {
+    /// Appends a record. Takes the lock; no I/O. The index calls this under a leaf's lock.
+    ///
+    /// # Errors
+    /// [`LogError::Full`] if a segment is needed and none is free, [`LogError::Failed`] after an
+    /// earlier failure; nothing was appended then.
+    pub fn append(&self, stream: Stream, record: &NewRecord<'_>) -> Result<Appended, LogError> {
+        self.check_failed()?;
+        let mut state = self.state.lock();
+        let seq = state.next_seq;
+        let header = record.header(seq);
+        self.ensure_room(&mut state, stream, header.record_bytes_max())?;
+        let before = tail_address(&state, stream);
+        // A record that is half laid cannot be taken back: the log ends here.
+        let laid = self.lay_record(&mut state, stream, header, record);
+        let location = laid.map_err(|e| self.fail(e))?;
+        let appended = self.account(&mut state, stream, record, location, seq);
+        let laid_bytes = tail_address(&state, stream).saturating_sub(before);
+        state.next_seq = seq.next();
+        self.last_seq.store(seq.0, Ordering::Release);
+        self.unwritten_bytes.fetch_add(laid_bytes, Ordering::Relaxed);
+        if stream == Stream::User {
+            self.unsynced_bytes.fetch_add(laid_bytes, Ordering::Relaxed);
+        }
+        Ok(appended)
+    }
+
+    /// Makes sure that the stream's segment has room for a record of at most so many bytes.
+    fn ensure_room(
+        &self,
+        state: &mut State,
+        stream: Stream,
+        record_bytes: usize,
+    ) -> Result<(), LogError> {
+        let blocks = record_bytes / (BLOCK_BYTES - FRAME_HEADER_BYTES) + 2;
+        let need = (record_bytes + blocks * FRAME_HEADER_BYTES) as u64
+            + self.geometry.sector_bytes as u64
+            + (1 << self.geometry.unit_shift);
+        let tail = &state.tails[stream as usize];
+        if let (Some(open), Some(active)) = (tail.segment, &tail.active) {
+            if active.address() + need <= self.geometry.end(open.id) {
+                return Ok(());
+            }
+        }
+        self.roll_segment(state, stream)
+    }
+
+    /// Seals the stream's segment and opens the next.
+    fn roll_segment(&self, state: &mut State, stream: Stream) -> Result<(), LogError> {
+        if state.table.free_count() == 0 {
+            return Err(LogError::Full);
+        }
+        let memory = take_memory(state)?;
+        self.freeze_active(state, stream);
+        self.seal_open(state, stream);
+        let (birth, seq) = (state.next_birth, state.next_seq);
+        let id = state.table.open(stream.kind(), birth, seq).ok_or(LogError::Full)?;
+        state.next_birth = Birth(birth.0 + 1);
+        self.views.open(id, birth, seq, 0);
+        self.publish_free(state);
+        let start = self.geometry.start(id);
+        let header = SegmentHeader {
+            kind: stream.kind(),
+            class: Default::default(),
+            birth,
+            incarnation: self.incarnation,
+            first_seq: seq,
+            previous: None,
+            checkpoint: 0,
+        };
+        let context = self.frame_context(birth);
+        let mut active = ActiveChunk::new(memory, start, self.geometry.end(id), context);
+        let sector = header.encode(self.geometry.salt, start, self.geometry.sector_bytes);
+        active.put_raw(&sector);
+        self.unwritten_bytes.fetch_add(sector.len() as u64, Ordering::Relaxed);
+        let tail = &mut state.tails[stream as usize];
+        tail.segment = Some(OpenSegment { id, birth });
+        tail.active = Some(active);
+        Ok(())
+    }
+
+    pub(crate) fn seal_open(&self, state: &mut State, stream: Stream) {
+        if let Some(open) = state.tails[stream as usize].segment.take() {
+            let segment = state.table.get_mut(open.id);
+            segment.state = SegmentState::Sealed;
+        }
+    }
+
+    fn frame_context(&self, birth: Birth) -> FrameContext {
+        FrameContext {
+            salt: self.geometry.salt,
+            sector_bytes: self.geometry.sector_bytes,
+            birth,
+            incarnation: self.incarnation,
+        }
+    }
+
+    /// Ends the stream's active chunk, if it holds anything, and puts it in line for writing.
+    pub(crate) fn freeze_active(&self, state: &mut State, stream: Stream) {
+        let tail = &mut state.tails[stream as usize];
+        let Some(active) = tail.active.take() else {
+            return;
+        };
+        if active.is_empty() {
+            state.pool.push(active.freeze().memory);
+            return;
+        }
+        let unpadded = active.address();
+        let chunk = active.freeze();
+        let end = chunk.base + chunk.len as u64;
+        self.unwritten_bytes.fetch_add(end - unpadded, Ordering::Relaxed);
+        if let Some(open) = tail.segment {
+            state.table.get_mut(open.id).used_bytes = end - self.geometry.start(open.id);
+        }
+        let tail = &mut state.tails[stream as usize];
+        tail.frozen.push_back(Frozen { chunk: chunk.into(), written: false });
+    }
+
+    /// Gives the stream an active chunk right after its last one.
+    pub(crate) fn next_chunk(&self, state: &mut State, stream: Stream) -> Result<(), LogError> {
+        let Some(open) = state.tails[stream as usize].segment else {
+            return Err(LogError::Internal("a chunk without a segment"));
+        };
+        let base = self.geometry.start(open.id) + state.table.get(open.id).used_bytes;
+        let memory = take_memory(state)?;
+        let context = self.frame_context(open.birth);
+        let active = ActiveChunk::new(memory, base, self.geometry.end(open.id), context);
+        state.tails[stream as usize].active = Some(active);
+        Ok(())
+    }
+
+    /// Makes sure that the active chunk has an open frame with room.
+    fn open_frame(&self, state: &mut State, stream: Stream, seq: SeqNo) -> Result<(), LogError> {
+        let durable = self.durable_seq();
+        for _ in 0..2 {
+            if let Some(active) = state.tails[stream as usize].active.as_mut() {
+                if active.open_frame(seq, durable) {
+                    return Ok(());
+                }
+            }
+            self.freeze_active(state, stream);
+            self.next_chunk(state, stream)?;
+        }
+        Err(LogError::Internal("a fresh chunk has no room for a frame"))
+    }
+
+    fn lay_record(
+        &self,
+        state: &mut State,
+        stream: Stream,
+        mut header: RecordHeader,
+        record: &NewRecord<'_>,
+    ) -> Result<Location, LogError> {
+        let seq = state.next_seq;
+        let unit = 1u64 << self.geometry.unit_shift;
+        self.open_frame(state, stream, seq)?;
+        if unit > 1 {
+            self.align(state, stream, seq, unit)?;
+        }
+        let Some(active) = state.tails[stream as usize].active.as_mut() else {
+            return Err(LogError::Internal("no active chunk"));
+        };
+        let location = self.geometry.location(active.address());
+        header.seq_gap = active.start_record(seq);
+        let mut scratch = std::mem::take(&mut state.scratch);
+        scratch.clear();
+        header.encode(&mut scratch);
+        let laid = [&scratch[..], record.key, record.value]
+            .into_iter()
+            .try_for_each(|part| self.lay_bytes(state, stream, part));
+        state.scratch = scratch;
+        laid?;
+        if let Some(active) = state.tails[stream as usize].active.as_mut() {
+            active.end_record();
+        }
+        Ok(location)
+    }
+
+    fn align(
+        &self,
+        state: &mut State,
+        stream: Stream,
+        seq: SeqNo,
+        unit: u64,
+    ) -> Result<(), LogError> {
+        if let Some(active) = state.tails[stream as usize].active.as_mut() {
+            active.align(unit);
+        }
+        self.open_frame(state, stream, seq)
+    }
+
+    fn lay_bytes(
+        &self,
+        state: &mut State,
+        stream: Stream,
+        mut bytes: &[u8],
+    ) -> Result<(), LogError> {
+        let next = state.next_seq.next();
+        while !bytes.is_empty() {
+            if let Some(active) = state.tails[stream as usize].active.as_mut() {
+                bytes = active.put(bytes);
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+            }
+            self.open_frame(state, stream, next)?;
+        }
+        Ok(())
+    }
+
+    fn account(
+        &self,
+        state: &mut State,
+        stream: Stream,
+        record: &NewRecord<'_>,
+        location: Location,
+        seq: SeqNo,
+    ) -> Appended {
+        let mut birth = Birth(0);
+        if let Some(open) = state.tails[stream as usize].segment {
+            birth = open.birth;
+            let segment = state.table.get_mut(open.id);
+            segment.records += 1;
+            segment.dead += u32::from(!record.is_indexed());
+            segment.last_seq = seq;
+        }
+        if let Some(id) = record.displaced.and_then(|l| self.geometry.segment_at(l)) {
+            let segment = state.table.get_mut(id);
+            segment.dead += 1;
+            segment.displaced += 1;
+            segment.displaced_sum = segment.displaced_sum.wrapping_add(record.key_hash);
+            segment.last_displaced = seq;
+        }
+        Appended { location, seq, birth }
+    }
+}
+
+fn tail_address(state: &State, stream: Stream) -> u64 {
+    let tail = &state.tails[stream as usize];
+    tail.active.as_ref().map_or(0, ActiveChunk::address)
+}
+
+fn take_memory(state: &mut State) -> Result<AlignedBuf, LogError> {
+    match state.pool.pop() {
+        Some(memory) => Ok(memory),
+        None => Ok(AlignedBuf::new(CHUNK_MEMORY_BYTES)?),
+    }
+}

@@ -1,0 +1,185 @@
+//! Writing the tail to media, and group commit.
+//!
+//! One thread flushes at a time. Whoever asks for durability either becomes that thread or waits
+//! for it; when it is done, everybody whose records it covered goes on.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use heliox_format::ids::SeqNo;
+
+use crate::chunk::FrozenChunk;
+use crate::error::LogError;
+use crate::log::{Log, State, Stream};
+
+/// Most chunk memories kept for reuse.
+const POOL_CHUNKS_MAX: usize = 16;
+
+/// What a flush covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reach {
+    /// Chunks that are full.
+    Full,
+    /// Everything appended so far.
+    All,
+}
+
+impl Log {
+    /// Returns when every record up to `seq` is durable. One sync serves everybody who waits.
+    ///
+    /// # Errors
+    /// The failure of the write or sync, or of an earlier one.
+    pub fn sync_to(&self, seq: SeqNo) -> Result<(), LogError> {
+        while self.durable_seq() < seq {
+            self.check_failed()?;
+            if !self.enter_gate(|| self.durable_seq() >= seq) {
+                break;
+            }
+            let result = self.sync_now();
+            self.leave_gate();
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything appended so far durable.
+    ///
+    /// # Errors
+    /// As [`Log::sync_to`].
+    pub fn sync(&self) -> Result<(), LogError> {
+        self.check_failed()?;
+        self.sync_to(self.last_seq())
+    }
+
+    /// Writes the chunks that are full; durability is not promised.
+    ///
+    /// # Errors
+    /// The failure of the write, or of an earlier one.
+    pub fn write_full_chunks(&self) -> Result<(), LogError> {
+        self.flush(Reach::Full)
+    }
+
+    /// Writes everything appended so far; durability is not promised.
+    ///
+    /// # Errors
+    /// The failure of the write, or of an earlier one.
+    pub fn write_all(&self) -> Result<(), LogError> {
+        self.flush(Reach::All)
+    }
+
+    fn flush(&self, reach: Reach) -> Result<(), LogError> {
+        self.check_failed()?;
+        self.enter_gate(|| false);
+        let result = self.write_chunks(reach).map(|_| ());
+        self.leave_gate();
+        result
+    }
+
+    /// Waits until nobody flushes, then takes the gate; false if `done` came true before.
+    fn enter_gate(&self, done: impl Fn() -> bool) -> bool {
+        let mut gate = self.gate.lock();
+        while gate.busy {
+            self.gate_opened.wait(&mut gate);
+            if done() {
+                return false;
+            }
+        }
+        gate.busy = true;
+        true
+    }
+
+    fn leave_gate(&self) {
+        self.gate.lock().busy = false;
+        self.gate_opened.notify_all();
+    }
+
+    fn sync_now(&self) -> Result<(), LogError> {
+        let unsynced = self.unsynced_bytes.load(Ordering::Relaxed);
+        let reached = self.write_chunks(Reach::All)?;
+        self.media.sync().map_err(|e| self.fail(e.into()))?;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.unsynced_bytes.fetch_sub(unsynced, Ordering::Relaxed);
+        self.durable_seq.fetch_max(reached.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Writes what `reach` says; gives the order up to which everything is on media.
+    fn write_chunks(&self, reach: Reach) -> Result<SeqNo, LogError> {
+        let (chunks, reached) = {
+            let mut state = self.state.lock();
+            let reached = SeqNo(state.next_seq.0 - 1);
+            if reach == Reach::All {
+                self.freeze_both(&mut state)?;
+            }
+            (unwritten(&state), reached)
+        };
+        for (stream, chunk) in &chunks {
+            let bytes = &chunk.memory[..chunk.len];
+            self.media.write_at(chunk.base, bytes).map_err(|e| self.fail(e.into()))?;
+            self.count_written(*stream, chunk.len as u64);
+            self.note_written(*stream, chunk);
+        }
+        drop(chunks);
+        Ok(reached)
+    }
+
+    fn freeze_both(&self, state: &mut State) -> Result<(), LogError> {
+        for stream in Stream::ALL {
+            let holds_bytes = |s: &State| {
+                let active = s.tails[stream as usize].active.as_ref();
+                active.is_some_and(|a| !a.is_empty())
+            };
+            if !holds_bytes(state) {
+                continue;
+            }
+            self.freeze_active(state, stream);
+            let Some(open) = state.tails[stream as usize].segment else {
+                continue;
+            };
+            if state.table.get(open.id).used_bytes < self.geometry.segment_bytes {
+                self.next_chunk(state, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_written(&self, stream: Stream, bytes: u64) {
+        let counter = match stream {
+            Stream::User => &self.counters.user_bytes_written,
+            Stream::Survivor => &self.counters.survivor_bytes_written,
+        };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        self.unwritten_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Marks a chunk as written and lets go of those that no record needs in memory any more.
+    fn note_written(&self, stream: Stream, written: &Arc<FrozenChunk>) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let tail = &mut state.tails[stream as usize];
+        for frozen in &mut tail.frozen {
+            frozen.written |= Arc::ptr_eq(&frozen.chunk, written);
+        }
+        let done = tail.frozen.iter().take_while(|f| f.written).count();
+        let whole = (0..done).rev().find(|i| !tail.frozen[*i].chunk.ends_within_record);
+        let Some(last) = whole else {
+            return;
+        };
+        for frozen in tail.frozen.drain(..=last) {
+            let id = self.geometry.segment_of(frozen.chunk.base);
+            let end = frozen.chunk.base + frozen.chunk.len as u64 - self.geometry.start(id);
+            self.views.set_written(id, end);
+            if state.pool.len() < POOL_CHUNKS_MAX {
+                state.pool.extend(Arc::into_inner(frozen.chunk).map(|c| c.memory));
+            }
+        }
+    }
+}
+
+fn unwritten(state: &State) -> Vec<(Stream, Arc<FrozenChunk>)> {
+    let of = |stream: Stream| {
+        let frozen = state.tails[stream as usize].frozen.iter();
+        frozen.filter(|f| !f.written).map(move |f| (stream, Arc::clone(&f.chunk)))
+    };
+    Stream::ALL.into_iter().flat_map(of).collect()
+}

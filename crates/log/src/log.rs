@@ -1,0 +1,331 @@
+//! The log itself: what its lock protects, and how it is put together.
+//!
+//! Lock order: the flush gate, then the state. Nothing under the state lock blocks or does I/O.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
+use heliox_format::segment::SegmentKind;
+use heliox_media::{AlignedBuf, Media};
+use parking_lot::{Condvar, Mutex};
+
+use crate::chunk::{ActiveChunk, FrozenChunk, CHUNK_MEMORY_BYTES};
+use crate::error::LogError;
+use crate::geometry::LogGeometry;
+use crate::segments::{Segment, SegmentState, SegmentTable, SegmentViews};
+
+/// Which sequence of segments a record is appended to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Records as users write them.
+    User = 0,
+    /// Records that garbage collection moves.
+    Survivor = 1,
+}
+
+impl Stream {
+    pub(crate) const ALL: [Stream; 2] = [Stream::User, Stream::Survivor];
+
+    pub(crate) fn kind(self) -> SegmentKind {
+        match self {
+            Stream::User => SegmentKind::User,
+            Stream::Survivor => SegmentKind::Survivor,
+        }
+    }
+}
+
+/// Where a log starts.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// The shape of the store.
+    pub geometry: LogGeometry,
+    /// This run of the store.
+    pub incarnation: Incarnation,
+    /// The first order to give.
+    pub next_seq: SeqNo,
+    /// The first birth to give.
+    pub next_birth: Birth,
+}
+
+/// A segment that a stream appends to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenSegment {
+    pub(crate) id: SegmentId,
+    pub(crate) birth: Birth,
+}
+
+/// A frozen chunk and whether it is on media yet.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) chunk: Arc<FrozenChunk>,
+    pub(crate) written: bool,
+}
+
+/// One stream's tail.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    pub(crate) segment: Option<OpenSegment>,
+    pub(crate) active: Option<ActiveChunk>,
+    pub(crate) frozen: VecDeque<Frozen>,
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) next_seq: SeqNo,
+    pub(crate) next_birth: Birth,
+    pub(crate) tails: [Tail; 2],
+    pub(crate) table: SegmentTable,
+    pub(crate) pool: Vec<AlignedBuf>,
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// Who flushes now, and who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct FlushGate {
+    pub(crate) busy: bool,
+}
+
+/// The log of an open store. Shared by all threads.
+pub struct Log {
+    pub(crate) media: Arc<dyn Media>,
+    pub(crate) geometry: LogGeometry,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) views: SegmentViews,
+    pub(crate) state: Mutex<State>,
+    pub(crate) gate: Mutex<FlushGate>,
+    pub(crate) gate_opened: Condvar,
+    pub(crate) last_seq: AtomicU64,
+    pub(crate) durable_seq: AtomicU64,
+    pub(crate) unwritten_bytes: AtomicU64,
+    pub(crate) unsynced_bytes: AtomicU64,
+    pub(crate) free_segments: AtomicU64,
+    pub(crate) is_failed: AtomicBool,
+    pub(crate) failure: Mutex<Option<LogError>>,
+    pub(crate) size_hint: AtomicU64,
+    pub(crate) counters: Counters,
+}
+
+/// Bytes and operations on media, counted from the first day.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes written for the user's stream, headers and padding included.
+    pub user_bytes_written: AtomicU64,
+    /// Bytes written for the survivors' stream.
+    pub survivor_bytes_written: AtomicU64,
+    /// Bytes read to answer [`Log::read`] and [`Log::read_many`].
+    pub record_bytes_read: AtomicU64,
+    /// Reads sent to media to answer these.
+    pub record_reads: AtomicU64,
+    /// Syncs of the media.
+    pub syncs: AtomicU64,
+}
+
+impl Log {
+    /// A log over `media` whose segments are as `table` says; appends start in fresh segments.
+    #[must_use]
+    pub fn new(media: Arc<dyn Media>, options: LogOptions, table: SegmentTable) -> Log {
+        let geometry = options.geometry;
+        let views = SegmentViews::new(geometry.segments);
+        for (id, segment) in table.iter().filter(|(_, s)| s.state != SegmentState::Free) {
+            views.open(id, segment.birth, segment.first_seq, geometry.segment_bytes);
+        }
+        let last = options.next_seq.0.saturating_sub(1);
+        Log {
+            media,
+            geometry,
+            incarnation: options.incarnation,
+            views,
+            free_segments: AtomicU64::new(table.free_count() as u64),
+            state: Mutex::new(State {
+                next_seq: options.next_seq,
+                next_birth: options.next_birth,
+                tails: [Tail::default(), Tail::default()],
+                table,
+                pool: Vec::new(),
+                scratch: Vec::new(),
+            }),
+            gate: Mutex::new(FlushGate::default()),
+            gate_opened: Condvar::new(),
+            last_seq: AtomicU64::new(last),
+            durable_seq: AtomicU64::new(last),
+            unwritten_bytes: AtomicU64::new(0),
+            unsynced_bytes: AtomicU64::new(0),
+            is_failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            size_hint: AtomicU64::new(128),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The shape of the store.
+    #[must_use]
+    pub fn geometry(&self) -> &LogGeometry {
+        &self.geometry
+    }
+
+    /// What readers may know of the segments without the lock.
+    #[must_use]
+    pub fn views(&self) -> &SegmentViews {
+        &self.views
+    }
+
+    /// What was written and read so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The order of the newest record.
+    #[must_use]
+    pub fn last_seq(&self) -> SeqNo {
+        SeqNo(self.last_seq.load(Ordering::Acquire))
+    }
+
+    /// All records up to this order are durable.
+    #[must_use]
+    pub fn durable_seq(&self) -> SeqNo {
+        SeqNo(self.durable_seq.load(Ordering::Acquire))
+    }
+
+    /// Bytes of the tail that are not on media yet.
+    #[must_use]
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.unwritten_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes appended by users since the last sync began.
+    #[must_use]
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.unsynced_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many segments are free.
+    #[must_use]
+    pub fn free_segments(&self) -> u64 {
+        self.free_segments.load(Ordering::Acquire)
+    }
+
+    /// The memory that the tail holds, its pool included.
+    #[must_use]
+    pub fn tail_memory_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let chunks: usize = state
+            .tails
+            .iter()
+            .map(|t| t.frozen.len() + usize::from(t.active.is_some()))
+            .sum();
+        ((chunks + state.pool.len()) * CHUNK_MEMORY_BYTES) as u64
+    }
+
+    /// The first failure of the log, if there was one.
+    #[must_use]
+    pub fn failure(&self) -> Option<LogError> {
+        if !self.is_failed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.failure.lock().clone()
+    }
+
+    /// Makes the log fail for good: from here on nothing is appended or acknowledged.
+    pub fn fail(&self, error: LogError) -> LogError {
+        let mut failure = self.failure.lock();
+        let first = failure.get_or_insert(error).clone();
+        self.is_failed.store(true, Ordering::Release);
+        first
+    }
+
+    pub(crate) fn check_failed(&self) -> Result<(), LogError> {
+        match self.failure() {
+            Some(first) => Err(LogError::Failed(first.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `look` on the table of segments, under the lock: it must be quick.
+    pub fn with_table<R>(&self, look: impl FnOnce(&SegmentTable) -> R) -> R {
+        look(&self.state.lock().table)
+    }
+
+    /// The account of one segment.
+    #[must_use]
+    pub fn segment(&self, id: SegmentId) -> Segment {
+        *self.state.lock().table.get(id)
+    }
+
+    /// Runs `look` with the account at a consistent point: the newest order, the next birth and
+    /// the table as they are between two appends.
+    pub fn at_cut<R>(&self, look: impl FnOnce(SeqNo, Birth, &SegmentTable) -> R) -> R {
+        let state = self.state.lock();
+        look(SeqNo(state.next_seq.0 - 1), state.next_birth, &state.table)
+    }
+
+    /// Opens a segment for a checkpoint and gives its birth. The caller writes all of it.
+    ///
+    /// # Errors
+    /// [`LogError::Full`] if no segment is free.
+    pub fn open_checkpoint_segment(&self) -> Result<(SegmentId, Birth), LogError> {
+        let mut state = self.state.lock();
+        let (birth, seq) = (state.next_birth, state.next_seq);
+        let kind = SegmentKind::Checkpoint;
+        let id = state.table.open(kind, birth, seq).ok_or(LogError::Full)?;
+        state.next_birth = Birth(birth.0 + 1);
+        state.table.get_mut(id).used_bytes = self.geometry.segment_bytes;
+        self.views.open(id, birth, seq, self.geometry.segment_bytes);
+        self.publish_free(&state);
+        Ok((id, birth))
+    }
+
+    /// Says that an index entry for a record at `location` went without a record that says so (an
+    /// expired record, a verified tombstone, a swept range).
+    pub fn note_unlogged_removal(&self, location: Location) {
+        let Some(id) = self.geometry.segment_at(location) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        let seq = SeqNo(state.next_seq.0 - 1);
+        let segment = state.table.get_mut(id);
+        segment.dead += 1;
+        segment.voided = true;
+        segment.unlogged_removal = seq;
+    }
+
+    /// Says that the sum of a segment holds no more, so garbage collection verifies by reading.
+    pub fn void_sums(&self) {
+        let mut state = self.state.lock();
+        for id in 0..state.table.count() {
+            let segment = state.table.get_mut(SegmentId(id as u32));
+            segment.voided |= segment.state != SegmentState::Free;
+        }
+    }
+
+    /// Ends the life of a segment: readers of it start over. It is not free before
+    /// [`Log::release`].
+    pub fn retire(&self, id: SegmentId) {
+        let mut state = self.state.lock();
+        self.views.close(id);
+        state.table.get_mut(id).state = SegmentState::Retired;
+    }
+
+    /// Makes a retired segment free for new data.
+    pub fn release(&self, id: SegmentId) {
+        let mut state = self.state.lock();
+        if state.table.get(id).state == SegmentState::Retired {
+            state.table.release(id);
+            self.publish_free(&state);
+        }
+    }
+
+    pub(crate) fn publish_free(&self, state: &State) {
+        let free = state.table.free_count() as u64;
+        self.free_segments.store(free, Ordering::Release);
+    }
+
+    /// The media below.
+    #[must_use]
+    pub fn media(&self) -> &Arc<dyn Media> {
+        &self.media
+    }
+}

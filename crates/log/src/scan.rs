@@ -1,0 +1,370 @@
+//! All records of a segment in the order in which they were appended.
+//!
+//! The only place that knows what a torn tail looks like. A scanner loads the whole segment and
+//! then steps through its frames; what does not verify is passed over and, if frames of the same
+//! life follow it, reported as a gap. Whether a gap is damage or a tail that was never durable is
+//! for the caller to tell, by order.
+
+use heliox_format::error::DecodeError;
+use heliox_format::frame::{open_frame, peek_frame, FrameHeader, FRAME_HEADER_BYTES};
+use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
+use heliox_format::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
+use heliox_format::record::{decode_header, Decoded, Record, RecordHeader};
+use heliox_format::segment::SegmentHeader;
+use heliox_media::{AlignedBuf, Media};
+
+use crate::error::LogError;
+use crate::geometry::LogGeometry;
+
+const READ_PIECE_BYTES: usize = 1 << 20;
+
+/// What a scanner found.
+#[derive(Debug)]
+pub enum Scanned<'a> {
+    /// A whole record.
+    Record {
+        /// Where it starts.
+        location: Location,
+        /// The record.
+        record: Record<'a>,
+    },
+    /// Bytes that should be frames of this segment and do not verify.
+    Gap {
+        /// The first address that does not verify.
+        from: u64,
+        /// The address after it.
+        to: u64,
+        /// The first error.
+        error: DecodeError,
+    },
+}
+
+/// A record whose bytes go on in the next frame.
+struct Partial {
+    location: Location,
+    base: PartialBase,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum PartialBase {
+    First(SeqNo),
+    After(SeqNo),
+}
+
+/// Steps through the records of one segment.
+pub struct SegmentScanner {
+    geometry: LogGeometry,
+    header: SegmentHeader,
+    memory: AlignedBuf,
+    base: u64,
+    /// Frames are looked for up to here.
+    limit: usize,
+    /// The frame that is being read: the next record's offset and the end of its used bytes.
+    cursor: usize,
+    used_end: usize,
+    next_frame: usize,
+    last_seq: Option<SeqNo>,
+    frame_first_seq: SeqNo,
+    partial: Option<Partial>,
+    finished: Vec<u8>,
+    durable_seq: SeqNo,
+    trailing_gap: bool,
+}
+
+/// Reads the header of a segment. `None`: no header of this store is there.
+///
+/// # Errors
+/// A device error; damage reads as `None`.
+pub fn read_segment_header(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    id: SegmentId,
+) -> Result<Option<SegmentHeader>, LogError> {
+    let start = geometry.start(id);
+    let mut sector = AlignedBuf::for_read(geometry.sector_bytes)?;
+    media.read_at(start, &mut sector)?;
+    Ok(SegmentHeader::decode(geometry.salt, start, &sector).ok())
+}
+
+impl SegmentScanner {
+    /// Loads a segment. `used_bytes`: how much of it was written, where that is known; then bytes
+    /// at its end that do not verify are a gap too.
+    ///
+    /// # Errors
+    /// A device error, or a header that does not verify.
+    pub fn load(
+        media: &dyn Media,
+        geometry: &LogGeometry,
+        id: SegmentId,
+        used_bytes: Option<u64>,
+    ) -> Result<SegmentScanner, LogError> {
+        let base = geometry.start(id);
+        let limit = used_bytes.unwrap_or(geometry.segment_bytes) as usize;
+        let padded = limit.max(geometry.sector_bytes).next_multiple_of(BLOCK_BYTES);
+        let mut memory = AlignedBuf::for_read(padded.min(geometry.segment_bytes as usize))?;
+        for (i, piece) in memory.chunks_mut(READ_PIECE_BYTES).enumerate() {
+            media.read_at(base + (i * READ_PIECE_BYTES) as u64, piece)?;
+        }
+        let header = SegmentHeader::decode(geometry.salt, base, &memory)?;
+        Ok(SegmentScanner {
+            geometry: *geometry,
+            header,
+            base,
+            limit: limit.min(memory.len()),
+            memory,
+            cursor: 0,
+            used_end: 0,
+            next_frame: geometry.sector_bytes,
+            last_seq: None,
+            frame_first_seq: SeqNo::ZERO,
+            partial: None,
+            finished: Vec::new(),
+            durable_seq: SeqNo::ZERO,
+            trailing_gap: used_bytes.is_some(),
+        })
+    }
+
+    /// The segment's header.
+    #[must_use]
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// The largest durable order that a frame so far has named.
+    #[must_use]
+    pub fn durable_seq(&self) -> SeqNo {
+        self.durable_seq
+    }
+
+    /// The largest durable order that any frame of the segment names.
+    #[must_use]
+    pub fn durable_seq_of_all(&self) -> SeqNo {
+        let mut at = self.geometry.sector_bytes;
+        let mut durable = SeqNo::ZERO;
+        while let Some((start, header)) = self.frame_from(at) {
+            durable = durable.max(header.durable_seq);
+            at = start + header.frame_bytes as usize;
+        }
+        durable
+    }
+
+    /// Bytes of the segment that were read into memory.
+    #[must_use]
+    pub fn loaded_bytes(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    /// How many bytes of the segment hold frames that verify, from its start.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.next_frame as u64
+    }
+
+    /// The next record or gap; none at the end.
+    #[allow(clippy::should_implement_trait)] // an item borrows the scanner
+    pub fn next(&mut self) -> Option<Scanned<'_>> {
+        loop {
+            if self.cursor < self.used_end {
+                match self.step_in_frame() {
+                    Step::Record(location, from, header, header_bytes, seq) => {
+                        let bytes = &self.memory[from..];
+                        let record = record_of(header, header_bytes, seq, bytes);
+                        return Some(Scanned::Record { location, record });
+                    }
+                    Step::Bad(from, to, error) => return Some(Scanned::Gap { from, to, error }),
+                    Step::Next => {}
+                }
+                continue;
+            }
+            match self.enter_frame() {
+                Entered::End => return None,
+                Entered::Gap(from, to, error) => return Some(Scanned::Gap { from, to, error }),
+                Entered::Frame => {}
+                Entered::Finished(location, header, header_bytes, seq) => {
+                    let record = record_of(header, header_bytes, seq, &self.finished);
+                    return Some(Scanned::Record { location, record });
+                }
+            }
+        }
+    }
+
+    fn step_in_frame(&mut self) -> Step {
+        let from = self.cursor;
+        let address = self.base + from as u64;
+        let bytes = &self.memory[from..self.used_end];
+        match decode_header(address, bytes) {
+            Ok(Decoded::Padding) => {
+                self.cursor += 1;
+                Step::Next
+            }
+            Ok(Decoded::Record(header, header_bytes)) => {
+                let total = header_bytes + header.body_bytes();
+                if total > bytes.len() {
+                    self.begin_partial();
+                    return Step::Next;
+                }
+                let seq = self.partial_base().seq(&header);
+                self.last_seq = Some(seq);
+                self.cursor += total;
+                let location = self.geometry.location(address);
+                Step::Record(location, from, header, header_bytes, seq)
+            }
+            Ok(Decoded::Short) => {
+                self.begin_partial();
+                Step::Next
+            }
+            Err(error) => {
+                let to = self.base + self.used_end as u64;
+                self.cursor = self.used_end;
+                Step::Bad(address, to, error)
+            }
+        }
+    }
+
+    fn partial_base(&self) -> PartialBase {
+        match self.last_seq {
+            None => PartialBase::First(self.frame_first_seq),
+            Some(seq) => PartialBase::After(seq),
+        }
+    }
+
+    fn begin_partial(&mut self) {
+        self.partial = Some(Partial {
+            location: self.geometry.location(self.base + self.cursor as u64),
+            base: self.partial_base(),
+            bytes: self.memory[self.cursor..self.used_end].to_vec(),
+        });
+        self.cursor = self.used_end;
+    }
+
+    /// Goes to the next frame that verifies.
+    fn enter_frame(&mut self) -> Entered {
+        let expected = self.next_frame;
+        let Some((start, header)) = self.frame_from(expected) else {
+            return self.end_of_frames(expected);
+        };
+        let end = start + header.frame_bytes as usize;
+        if start != expected {
+            self.partial = None;
+            // The next call enters the frame itself.
+            self.next_frame = start;
+            let error = self.error_at(expected);
+            return Entered::Gap(self.base + expected as u64, self.base + start as u64, error);
+        }
+        self.next_frame = end;
+        self.durable_seq = self.durable_seq.max(header.durable_seq);
+        self.frame_first_seq = header.first_seq;
+        self.last_seq = None;
+        self.used_end = start + header.used_bytes as usize;
+        self.cursor = match header.first_record {
+            0 => self.used_end,
+            first => start + first as usize,
+        };
+        self.continue_partial(start)
+    }
+
+    /// Adds this frame's part of a record that began before it.
+    fn continue_partial(&mut self, start: usize) -> Entered {
+        let Some(mut partial) = self.partial.take() else {
+            return Entered::Frame;
+        };
+        partial.bytes.extend_from_slice(&self.memory[start + FRAME_HEADER_BYTES..self.cursor]);
+        let address = self.geometry.address(partial.location);
+        match decode_header(address, &partial.bytes) {
+            Ok(Decoded::Record(header, header_bytes))
+                if partial.bytes.len() >= header_bytes + header.body_bytes() =>
+            {
+                let seq = partial.base.seq(&header);
+                self.finished = partial.bytes;
+                Entered::Finished(partial.location, header, header_bytes, seq)
+            }
+            Ok(_) if self.cursor == self.used_end => {
+                self.partial = Some(partial);
+                Entered::Frame
+            }
+            Ok(_) => {
+                let to = self.base + self.cursor as u64;
+                let error = DecodeError::new("record", address, "continuation", 1, 0);
+                Entered::Gap(address, to, error)
+            }
+            Err(error) => Entered::Gap(address, self.base + self.cursor as u64, error),
+        }
+    }
+
+    fn end_of_frames(&mut self, at: usize) -> Entered {
+        let missing = self.trailing_gap && at < self.limit;
+        self.next_frame = at;
+        if !missing {
+            return Entered::End;
+        }
+        self.trailing_gap = false;
+        let error = self.error_at(at);
+        Entered::Gap(self.base + at as u64, self.base + self.limit as u64, error)
+    }
+
+    fn error_at(&self, at: usize) -> DecodeError {
+        let address = self.base + at as u64;
+        let bytes = self.memory.get(at..).unwrap_or_default();
+        match open_frame(self.geometry.salt, address, bytes) {
+            Err(error) => error,
+            Ok(header) => {
+                let (want, have) = (self.header.birth, header.birth);
+                DecodeError::new("frame", address, "birth", want.0.into(), have.0.into())
+            }
+        }
+    }
+
+    /// The first frame of this life at or after `at`.
+    fn frame_from(&self, mut at: usize) -> Option<(usize, FrameHeader)> {
+        while at + FRAME_HEADER_BYTES <= self.limit {
+            let address = self.base + at as u64;
+            let bytes = &self.memory[at..];
+            let ours = |h: &FrameHeader| {
+                h.birth == self.header.birth && h.incarnation == self.header.incarnation
+            };
+            // The checksum is only worth computing for what claims to be a frame of this life.
+            if peek_frame(address, bytes).is_ok_and(|h| ours(&h)) {
+                if let Ok(header) = open_frame(self.geometry.salt, address, bytes) {
+                    return Some((at, header));
+                }
+            }
+            at += SECTOR_BYTES_MIN;
+        }
+        None
+    }
+
+    /// The generation that is being scanned.
+    #[must_use]
+    pub fn birth(&self) -> Birth {
+        self.header.birth
+    }
+}
+
+impl PartialBase {
+    fn seq(self, header: &RecordHeader) -> SeqNo {
+        match self {
+            PartialBase::First(seq) => seq,
+            PartialBase::After(previous) => SeqNo(previous.0 + 1 + header.seq_gap),
+        }
+    }
+}
+
+enum Step {
+    Record(Location, usize, RecordHeader, usize, SeqNo),
+    Bad(u64, u64, DecodeError),
+    Next,
+}
+
+enum Entered {
+    Frame,
+    Finished(Location, RecordHeader, usize, SeqNo),
+    Gap(u64, u64, DecodeError),
+    End,
+}
+
+fn record_of(header: RecordHeader, header_bytes: usize, seq: SeqNo, bytes: &[u8]) -> Record<'_> {
+    let body = &bytes[header_bytes..header_bytes + header.body_bytes()];
+    let (key, value) = body.split_at(header.key_bytes as usize);
+    Record { header, seq, key, value }
+}

@@ -1,0 +1,311 @@
+//! States and accounting of all segments.
+//!
+//! [`SegmentTable`] lives under the log's lock. [`SegmentViews`] are the few facts that readers
+//! check without it: which generation a segment is in, and how much of it is on media.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use heliox_format::checkpoint::SegmentEntry;
+use heliox_format::ids::{Birth, SegmentId, SeqNo};
+use heliox_format::segment::SegmentKind;
+
+/// Where a segment is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentState {
+    /// Nothing of it is needed; it may be opened.
+    Free,
+    /// Records or chunks are being added.
+    Open,
+    /// Complete; records in it may be live.
+    Sealed,
+    /// Empty of needed records and given back; becomes free after its discard.
+    Retired,
+}
+
+/// The account of one segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Where it is in its life.
+    pub state: SegmentState,
+    /// What it is used for.
+    pub kind: SegmentKind,
+    /// Which life it is.
+    pub birth: Birth,
+    /// The order of the next record when it was opened.
+    pub first_seq: SeqNo,
+    /// The order of its last record.
+    pub last_seq: SeqNo,
+    /// Bytes written into it.
+    pub used_bytes: u64,
+    /// Records appended to it.
+    pub records: u32,
+    /// Of these, how many no index entry points to any more.
+    pub dead: u32,
+    /// How many records named one of its records as displaced, or took its entry away.
+    pub displaced: u32,
+    /// The sum of the hashes of the keys of these records.
+    pub displaced_sum: u64,
+    /// The order of the last record that displaced one of its records.
+    pub last_displaced: SeqNo,
+    /// The order at which an entry last went without a record that says so.
+    pub unlogged_removal: SeqNo,
+    /// The sum cannot be compared any more.
+    pub voided: bool,
+}
+
+impl Segment {
+    const FREE: Segment = Segment {
+        state: SegmentState::Free,
+        kind: SegmentKind::User,
+        birth: Birth(0),
+        first_seq: SeqNo::ZERO,
+        last_seq: SeqNo::ZERO,
+        used_bytes: 0,
+        records: 0,
+        dead: 0,
+        displaced: 0,
+        displaced_sum: 0,
+        last_displaced: SeqNo::ZERO,
+        unlogged_removal: SeqNo::ZERO,
+        voided: false,
+    };
+
+    /// Records that the index points to.
+    #[must_use]
+    pub fn live(&self) -> u32 {
+        self.records.saturating_sub(self.dead)
+    }
+
+    /// Live bytes, estimated as live records times the segment's mean.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        if self.records == 0 {
+            return 0;
+        }
+        self.used_bytes * u64::from(self.live()) / u64::from(self.records)
+    }
+
+    /// True if it holds log records (and not a checkpoint) and no more will come.
+    #[must_use]
+    pub fn is_sealed_log(&self) -> bool {
+        self.state == SegmentState::Sealed && self.kind != SegmentKind::Checkpoint
+    }
+}
+
+/// All segments, by id.
+#[derive(Debug)]
+pub struct SegmentTable {
+    segments: Vec<Segment>,
+    free: Vec<SegmentId>,
+}
+
+impl SegmentTable {
+    /// A table of `count` free segments.
+    #[must_use]
+    pub fn new(count: u32) -> SegmentTable {
+        SegmentTable {
+            segments: vec![Segment::FREE; count as usize],
+            free: (0..count).rev().map(SegmentId).collect(),
+        }
+    }
+
+    /// The account of a segment.
+    #[must_use]
+    pub fn get(&self, id: SegmentId) -> &Segment {
+        &self.segments[id.0 as usize]
+    }
+
+    /// The account of a segment, to change it.
+    pub fn get_mut(&mut self, id: SegmentId) -> &mut Segment {
+        &mut self.segments[id.0 as usize]
+    }
+
+    /// How many segments are free.
+    #[must_use]
+    pub fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many segments there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// All segments with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentId, &Segment)> {
+        let with_id = |(i, s)| (SegmentId(i as u32), s);
+        self.segments.iter().enumerate().map(with_id)
+    }
+
+    /// Takes a free segment and opens it.
+    pub fn open(&mut self, kind: SegmentKind, birth: Birth, first_seq: SeqNo) -> Option<SegmentId> {
+        let id = self.free.pop()?;
+        *self.get_mut(id) = Segment {
+            state: SegmentState::Open,
+            kind,
+            birth,
+            first_seq,
+            last_seq: SeqNo(first_seq.0.saturating_sub(1)),
+            ..Segment::FREE
+        };
+        Some(id)
+    }
+
+    /// Puts a segment that media hold back into the table; used by recovery.
+    pub fn restore(&mut self, entry: &SegmentEntry) {
+        self.free.retain(|id| *id != entry.id);
+        *self.get_mut(entry.id) = Segment {
+            state: SegmentState::Sealed,
+            kind: entry.kind,
+            birth: entry.birth,
+            first_seq: entry.first_seq,
+            last_seq: entry.last_seq,
+            used_bytes: entry.used_bytes,
+            records: entry.records,
+            displaced: entry.displaced,
+            displaced_sum: entry.displaced_sum,
+            voided: entry.voided,
+            ..Segment::FREE
+        };
+    }
+
+    /// Makes a retired segment free.
+    pub fn release(&mut self, id: SegmentId) {
+        *self.get_mut(id) = Segment::FREE;
+        self.free.push(id);
+    }
+
+    /// Prefers segments in the order of their ids; called when many were released at once.
+    pub fn sort_free(&mut self) {
+        self.free.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// What a checkpoint says of the log's segments.
+    #[must_use]
+    pub fn entries(&self) -> Vec<SegmentEntry> {
+        self.iter()
+            .filter(|(_, s)| s.kind != SegmentKind::Checkpoint)
+            .filter(|(_, s)| matches!(s.state, SegmentState::Open | SegmentState::Sealed))
+            .map(|(id, s)| SegmentEntry {
+                id,
+                kind: s.kind,
+                birth: s.birth,
+                first_seq: s.first_seq,
+                last_seq: s.last_seq,
+                used_bytes: s.used_bytes,
+                records: s.records,
+                displaced: s.displaced,
+                displaced_sum: s.displaced_sum,
+                voided: s.voided,
+                sealed: s.state == SegmentState::Sealed,
+            })
+            .collect()
+    }
+}
+
+/// What readers may know of a segment without the lock.
+#[derive(Debug, Default)]
+pub struct SegmentView {
+    birth: AtomicU32,
+    first_seq: AtomicU64,
+    written_bytes: AtomicU32,
+}
+
+/// The views of all segments.
+#[derive(Debug)]
+pub struct SegmentViews(Vec<SegmentView>);
+
+impl SegmentViews {
+    /// Views of `count` free segments.
+    #[must_use]
+    pub fn new(count: u32) -> SegmentViews {
+        SegmentViews((0..count).map(|_| SegmentView::default()).collect())
+    }
+
+    /// Announces a new life of a segment.
+    pub fn open(&self, id: SegmentId, birth: Birth, first_seq: SeqNo, written_bytes: u64) {
+        let view = &self.0[id.0 as usize];
+        view.written_bytes.store(written_bytes as u32, Ordering::Relaxed);
+        view.first_seq.store(first_seq.0, Ordering::Relaxed);
+        view.birth.store(birth.0, Ordering::Release);
+    }
+
+    /// Announces the end of a segment's life: readers of it start over.
+    pub fn close(&self, id: SegmentId) {
+        self.0[id.0 as usize].birth.store(0, Ordering::Release);
+    }
+
+    /// The life that a segment is in; birth 0 means none.
+    #[must_use]
+    pub fn birth(&self, id: SegmentId) -> Birth {
+        Birth(self.0[id.0 as usize].birth.load(Ordering::Acquire))
+    }
+
+    /// The order that the next record had when the segment was opened.
+    #[must_use]
+    pub fn first_seq(&self, id: SegmentId) -> SeqNo {
+        SeqNo(self.0[id.0 as usize].first_seq.load(Ordering::Acquire))
+    }
+
+    /// Bytes of the segment that are on media, up to the end of a record.
+    #[must_use]
+    pub fn written_bytes(&self, id: SegmentId) -> u64 {
+        u64::from(self.0[id.0 as usize].written_bytes.load(Ordering::Acquire))
+    }
+
+    /// Announces that more of the segment is on media.
+    pub fn set_written(&self, id: SegmentId, bytes: u64) {
+        let view = &self.0[id.0 as usize];
+        view.written_bytes.store(bytes as u32, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_goes_from_free_to_open_and_back() {
+        let mut table = SegmentTable::new(2);
+        let id = table.open(SegmentKind::User, Birth(1), SeqNo(5)).unwrap();
+        assert_eq!(table.get(id).last_seq, SeqNo(4));
+        assert_eq!(table.free_count(), 1);
+        assert!(table.open(SegmentKind::User, Birth(2), SeqNo(5)).is_some());
+        assert!(table.open(SegmentKind::User, Birth(3), SeqNo(5)).is_none());
+        table.release(id);
+        assert_eq!(table.get(id).state, SegmentState::Free);
+        assert_eq!(table.open(SegmentKind::Survivor, Birth(3), SeqNo(6)), Some(id));
+    }
+
+    #[test]
+    fn entries_and_restore_are_inverse() {
+        let mut table = SegmentTable::new(3);
+        let id = table.open(SegmentKind::Survivor, Birth(8), SeqNo(5)).unwrap();
+        let segment = table.get_mut(id);
+        segment.records = 10;
+        segment.dead = 4;
+        segment.used_bytes = 1000;
+        segment.displaced_sum = 77;
+        assert_eq!(segment.live_bytes(), 600);
+        let entries = table.entries();
+        let mut other = SegmentTable::new(3);
+        other.restore(&entries[0]);
+        assert_eq!(other.free_count(), 2);
+        assert_eq!(other.get(id).displaced_sum, 77);
+        assert_eq!(other.get(id).birth, Birth(8));
+    }
+
+    #[test]
+    fn a_view_shows_the_life_it_is_in() {
+        let views = SegmentViews::new(1);
+        assert_eq!(views.birth(SegmentId(0)), Birth(0));
+        views.open(SegmentId(0), Birth(3), SeqNo(9), 512);
+        assert_eq!(views.birth(SegmentId(0)), Birth(3));
+        assert_eq!(views.first_seq(SegmentId(0)), SeqNo(9));
+        views.set_written(SegmentId(0), 4096);
+        assert_eq!(views.written_bytes(SegmentId(0)), 4096);
+        views.close(SegmentId(0));
+        assert_eq!(views.birth(SegmentId(0)), Birth(0));
+    }
+}

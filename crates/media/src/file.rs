@@ -1,0 +1,441 @@
+//! Files and block devices.
+//!
+//! Invariants: the descriptor is locked exclusively as long as the device is open, so that two
+//! stores never write one device. Direct I/O is used where the file system accepts it, and
+//! [`Geometry::direct`] says whether it is. A file is sparse: its length is the capacity, its blocks
+//! come with the writes and go with discards.
+//!
+//! Threads: any. Reads and writes go to the kernel side by side. Syncs run one after the other,
+//! because the kernel reports a failed write-back to one caller only: a sync that ran beside the
+//! failing one would claim success. A caller who waited while a whole sync ran after its arrival
+//! takes that one's result.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use heliox_format::limits::{SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
+use parking_lot::Mutex;
+
+use crate::error::{MediaError, Operation};
+use crate::sticky::Sticky;
+use crate::{check_request, sys, Geometry, IoKind, IoMode, Media, Read};
+
+/// How a file or device is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileOptions {
+    /// How reads reach the kernel. Default: [`IoMode::Auto`].
+    pub io_mode: IoMode,
+    /// Bypass the page cache where the file system accepts it. Default: true.
+    pub direct: bool,
+}
+
+impl Default for FileOptions {
+    fn default() -> FileOptions {
+        FileOptions {
+            io_mode: IoMode::Auto,
+            direct: true,
+        }
+    }
+}
+
+/// An open file or block device.
+pub struct FileMedia {
+    name: Arc<str>,
+    file: File,
+    is_device: bool,
+    geometry: Geometry,
+    sticky: Sticky,
+    /// Syncs begun so far.
+    syncs_begun: AtomicU64,
+    sync_turn: Mutex<()>,
+}
+
+impl FileMedia {
+    /// Creates a sparse file of `len_bytes`, durably (file and directory entry are synced), or takes
+    /// the first `len_bytes` of an existing block device. The length is rounded down to the sector.
+    ///
+    /// # Errors
+    /// [`MediaError::Io`] with `EEXIST` if a file is there already, [`MediaError::Unusable`] if the
+    /// device is shorter, and as [`FileMedia::open`].
+    pub fn create(
+        path: &Path,
+        len_bytes: u64,
+        options: FileOptions,
+    ) -> Result<FileMedia, MediaError> {
+        let name = name_of(path);
+        let is_device =
+            std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device());
+        if !is_device {
+            create_file(path, len_bytes).map_err(|e| open_error(&name, &e))?;
+        }
+        let mut media = FileMedia::open(path, options)?;
+        if media.geometry.len_bytes < rounded_down(len_bytes, media.geometry.sector_bytes) {
+            let reason = format!(
+                "{} bytes long, {len_bytes} wanted",
+                media.geometry.len_bytes
+            );
+            return Err(MediaError::Unusable {
+                device: name,
+                reason,
+            });
+        }
+        media.geometry.len_bytes = rounded_down(len_bytes, media.geometry.sector_bytes);
+        Ok(media)
+    }
+
+    /// Opens an existing file or block device in its whole length, and locks it.
+    ///
+    /// # Errors
+    /// [`MediaError::InUse`] if another process or handle has it, [`MediaError::Unusable`] if it is
+    /// neither file nor block device, [`MediaError::Io`] for what the operating system refuses.
+    pub fn open(path: &Path, options: FileOptions) -> Result<FileMedia, MediaError> {
+        let name = name_of(path);
+        let metadata = std::fs::metadata(path).map_err(|e| open_error(&name, &e))?;
+        let is_device = metadata.file_type().is_block_device();
+        if !is_device && !metadata.is_file() {
+            let reason = "neither a file nor a block device".to_owned();
+            return Err(MediaError::Unusable {
+                device: name,
+                reason,
+            });
+        }
+        let (file, direct) =
+            open_descriptor(path, is_device, options.direct).map_err(|e| open_error(&name, &e))?;
+        lock(&name, &file)?;
+        let geometry = geometry_of(&file, is_device, direct).map_err(|e| open_error(&name, &e))?;
+        FileMedia::assemble(name, file, is_device, geometry, options.io_mode)
+    }
+
+    fn assemble(
+        name: Arc<str>,
+        file: File,
+        is_device: bool,
+        geometry: Geometry,
+        _io_mode: IoMode,
+    ) -> Result<FileMedia, MediaError> {
+        Ok(FileMedia {
+            sticky: Sticky::new(Arc::clone(&name)),
+            name,
+            file,
+            is_device,
+            geometry,
+            syncs_begun: AtomicU64::new(0),
+            sync_turn: Mutex::new(()),
+        })
+    }
+
+    /// True if requests bypass the page cache.
+    #[must_use]
+    pub fn direct(&self) -> bool {
+        self.geometry.direct
+    }
+
+    fn check(&self, offset: u64, len: usize, address: usize) -> Result<(), MediaError> {
+        check_request(&self.name, &self.geometry, offset, len as u64, address)
+    }
+
+    fn sync_in_turn(&self) -> Result<(), MediaError> {
+        let begun = self.syncs_begun.load(Ordering::SeqCst);
+        let _turn = self.sync_turn.lock();
+        self.sticky.check()?;
+        if self.syncs_begun.load(Ordering::SeqCst) > begun {
+            // One began after our arrival and, since we hold the turn, has ended well.
+            return Ok(());
+        }
+        self.syncs_begun.fetch_add(1, Ordering::SeqCst);
+        self.sticky.guard(|| {
+            self.file
+                .sync_data()
+                .map_err(|e| MediaError::from_io(&self.name, Operation::Sync, 0, 0, &e))
+        })
+    }
+}
+
+impl std::fmt::Debug for FileMedia {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl Media for FileMedia {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.check(offset, buf.len(), buf.as_ptr() as usize)?;
+        read_blocking(&self.name, &self.file, offset, buf)
+    }
+
+    fn read_many(&self, reads: &mut [Read<'_>]) -> Result<(), MediaError> {
+        for read in reads.iter() {
+            self.check(read.offset, read.buf.len(), read.buf.as_ptr() as usize)?;
+        }
+        for read in reads {
+            read_blocking(&self.name, &self.file, read.offset, read.buf)?;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.check(offset, data.len(), data.as_ptr() as usize)?;
+        self.sticky
+            .guard(|| write_blocking(&self.name, &self.file, offset, data))
+    }
+
+    fn sync(&self) -> Result<(), MediaError> {
+        self.sync_in_turn()
+    }
+
+    fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
+        check_request(&self.name, &self.geometry, offset, len_bytes, 0)?;
+        if len_bytes == 0 {
+            return Ok(());
+        }
+        let discard = if self.is_device {
+            sys::device_discard
+        } else {
+            sys::punch_hole
+        };
+        match discard(&self.file, offset, len_bytes) {
+            Err(error) if !is_unsupported(&error) => Err(MediaError::from_io(
+                &self.name,
+                Operation::Discard,
+                offset,
+                len_bytes as usize,
+                &error,
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let kind = if self.is_device { "device" } else { "file" };
+        let path = if self.geometry.direct {
+            "direct"
+        } else {
+            "through the page cache"
+        };
+        format!(
+            "{} ({kind}, {path}, sector {})",
+            self.name, self.geometry.sector_bytes
+        )
+    }
+
+    fn allocated_bytes(&self) -> Result<u64, MediaError> {
+        if self.is_device {
+            return Ok(self.geometry.len_bytes);
+        }
+        let metadata = self
+            .file
+            .metadata()
+            .map_err(|e| open_error(&self.name, &e))?;
+        Ok(metadata.blocks() * 512)
+    }
+
+    fn failure(&self) -> Option<MediaError> {
+        self.sticky.cause()
+    }
+
+    fn io_kind(&self) -> IoKind {
+        IoKind::Blocking
+    }
+}
+
+fn name_of(path: &Path) -> Arc<str> {
+    path.to_string_lossy().into()
+}
+
+fn open_error(name: &Arc<str>, error: &Error) -> MediaError {
+    if error.raw_os_error() == Some(libc::EBUSY) {
+        return MediaError::InUse {
+            device: Arc::clone(name),
+        };
+    }
+    MediaError::from_io(name, Operation::Open, 0, 0, error)
+}
+
+fn rounded_down(len_bytes: u64, sector_bytes: u32) -> u64 {
+    len_bytes - len_bytes % u64::from(sector_bytes)
+}
+
+fn is_unsupported(error: &Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY)
+    )
+}
+
+/// Creates a sparse file and makes it and its name durable.
+fn create_file(path: &Path, len_bytes: u64) -> Result<(), Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.set_len(len_bytes)?;
+    file.sync_all()?;
+    let parent = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+/// Opens for reading and writing; the flag says whether direct I/O is on.
+fn open_descriptor(path: &Path, is_device: bool, direct: bool) -> Result<(File, bool), Error> {
+    // O_EXCL on a block device: refused while it is mounted or otherwise claimed.
+    let base = if is_device { libc::O_EXCL } else { 0 };
+    let open = |flags| {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(path)
+    };
+    if direct {
+        match open(base | libc::O_DIRECT) {
+            Ok(file) if sys::direct_alignment_bytes(&file) != Some(0) => return Ok((file, true)),
+            // The file system does not know direct I/O: go through the page cache.
+            Ok(_) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((open(base)?, false))
+}
+
+fn lock(name: &Arc<str>, file: &File) -> Result<(), MediaError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(MediaError::InUse {
+            device: Arc::clone(name),
+        }),
+        Err(TryLockError::Error(error)) => Err(open_error(name, &error)),
+    }
+}
+
+fn geometry_of(file: &File, is_device: bool, direct: bool) -> Result<Geometry, Error> {
+    let metadata = file.metadata()?;
+    let (len_bytes, id) = if is_device {
+        (sys::device_len_bytes(file)?, metadata.rdev())
+    } else {
+        (metadata.len(), metadata.dev())
+    };
+    let needed = if is_device {
+        sys::device_logical_sector_bytes(file)?.max(sys::device_physical_sector_bytes(file)?)
+    } else {
+        let physical = queue_number(id, "physical_block_size").unwrap_or(SECTOR_BYTES_MAX as u64);
+        physical.min(SECTOR_BYTES_MAX as u64) as u32
+    };
+    let aligned = if direct {
+        sys::direct_alignment_bytes(file).unwrap_or(0)
+    } else {
+        0
+    };
+    let sector_bytes = needed
+        .max(aligned)
+        .next_power_of_two()
+        .clamp(SECTOR_BYTES_MIN as u32, SECTOR_BYTES_MAX as u32);
+    let rotational = queue_number(id, "rotational") == Some(1);
+    let len_bytes = rounded_down(len_bytes, sector_bytes);
+    Ok(Geometry {
+        len_bytes,
+        sector_bytes,
+        rotational,
+        direct,
+    })
+}
+
+/// A number that the kernel publishes about the queue of a block device (or of the disk that a
+/// partition is on); none for file systems without one device.
+fn queue_number(id: u64, what: &str) -> Option<u64> {
+    let base = PathBuf::from(format!(
+        "/sys/dev/block/{}:{}",
+        libc::major(id),
+        libc::minor(id)
+    ));
+    let read = |dir: &str| std::fs::read_to_string(base.join(dir).join(what)).ok();
+    read("queue")
+        .or_else(|| read("../queue"))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// Reads all of `buf` with blocking calls.
+pub(crate) fn read_blocking(
+    name: &Arc<str>,
+    file: &File,
+    offset: u64,
+    buf: &mut [u8],
+) -> Result<(), MediaError> {
+    let len = buf.len();
+    let mut done = 0;
+    while done < len {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => return Err(short(name, Operation::Read, offset, len, done)),
+            Ok(step) => done += step,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(MediaError::from_io(
+                    name,
+                    Operation::Read,
+                    offset,
+                    len,
+                    &error,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_blocking(
+    name: &Arc<str>,
+    file: &File,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), MediaError> {
+    let len = data.len();
+    let mut done = 0;
+    while done < len {
+        match file.write_at(&data[done..], offset + done as u64) {
+            Ok(0) => return Err(short(name, Operation::Write, offset, len, done)),
+            Ok(step) => done += step,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(MediaError::from_io(
+                    name,
+                    Operation::Write,
+                    offset,
+                    len,
+                    &error,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The device ended early.
+pub(crate) fn short(
+    name: &Arc<str>,
+    operation: Operation,
+    offset: u64,
+    len: usize,
+    done: usize,
+) -> MediaError {
+    MediaError::ShortDevice {
+        device: Arc::clone(name),
+        operation,
+        offset,
+        len_bytes: len as u64,
+        done_bytes: done as u64,
+    }
+}

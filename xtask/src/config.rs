@@ -1,0 +1,168 @@
+//! What `tidy` holds the tree to: every table and number it uses, and nothing else.
+//!
+//! A rule is loosened or tightened here, in the open, with its reason beside it.
+//! No state, no threads.
+
+/// Where a module of the engine crate stands. A module may import only what stands lower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layer {
+    /// The door and the threads: may import everything; imported by nobody below.
+    Frame,
+    /// One flow per file. Imports nouns; another verb only by an edge of [`SIDEWAYS`].
+    Verb,
+    /// One thing per file. Imports no verb; another noun only by an edge of [`SIDEWAYS`].
+    Noun,
+    /// Plain data, open to all; imports only other plain data.
+    Data,
+}
+
+/// The modules of the engine crate and their layers. A module that is not here fails `tidy`.
+pub const ENGINE_MODULES: &[(&str, Layer)] = &[
+    ("store", Layer::Frame),
+    ("background", Layer::Frame),
+    ("write", Layer::Verb),
+    ("read", Layer::Verb),
+    ("scan", Layer::Verb),
+    ("gc", Layer::Verb),
+    ("checkpoint", Layer::Verb),
+    ("recover", Layer::Verb),
+    ("check", Layer::Verb),
+    ("sweep", Layer::Verb),
+    ("cache", Layer::Noun),
+    ("snapshot", Layer::Noun),
+    ("keyspaces", Layer::Noun),
+    ("ranges", Layer::Noun),
+    ("health", Layer::Noun),
+    ("merge", Layer::Noun),
+    ("batch", Layer::Data),
+    ("error", Layer::Data),
+    ("options", Layer::Data),
+    ("stats", Layer::Data),
+];
+
+/// Imports within one layer of the engine that are meant: (importer, imported). `*` is anyone.
+/// Verbs reach another verb only to append or install; each other edge needs its reason here.
+pub const SIDEWAYS: &[(&str, &str)] = &[
+    // One append, one install, shared by put, GC, healing and replay.
+    ("*", "write"),
+    // Everything may ask whether the store has failed, and fail it.
+    ("*", "health"),
+];
+
+/// Which of our crates each crate may depend on. A crate that is not here fails `tidy`.
+pub const CRATES: &[(&str, &[&str])] = &[
+    ("heliox-format", &[]),
+    ("heliox-media", &["heliox-format"]),
+    ("heliox-log", &["heliox-format", "heliox-media"]),
+    ("heliox-index", &["heliox-format"]),
+    (
+        "heliox",
+        &[
+            "heliox-format",
+            "heliox-media",
+            "heliox-log",
+            "heliox-index",
+        ],
+    ),
+    ("heliox-bench", &["heliox"]),
+    // Offline tools of the command line read the log and its formats directly.
+    (
+        "heliox-cli",
+        &["heliox", "heliox-bench", "heliox-log", "heliox-format"],
+    ),
+    ("xtask", &[]),
+];
+
+/// Files in which `unsafe` may stand; SAFETY.md argues for each.
+pub const UNSAFE_FILES: &[&str] = &[
+    "crates/media/src/buffer.rs",
+    "crates/media/src/direct.rs",
+    "crates/media/src/file.rs",
+    "crates/media/src/uring.rs",
+    "crates/index/src/leaf.rs",
+];
+
+/// Lines a file may have, inline tests left out.
+pub const FILE_LINES_MAX: usize = 800;
+
+/// Lines a function may have, signature and braces included.
+pub const FUNCTION_LINES_MAX: usize = 70;
+
+/// A function that is longer than [`FUNCTION_LINES_MAX`], and may not grow.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiver {
+    /// File, from the root of the tree.
+    pub file: &'static str,
+    /// Name of the function.
+    pub function: &'static str,
+    /// Its length; a shorter function must lower it, so the number only shrinks.
+    pub lines: usize,
+}
+
+/// The functions that are too long. This list may only shrink.
+pub const WAIVERS: &[Waiver] = &[];
+
+/// `unwrap` and `expect` per 1,000 production lines of a crate (rounded up).
+pub const UNWRAPS_PER_1000_MAX: usize = 2;
+
+/// Words that no source, script or document may contain, and why. Written in pieces, so that
+/// this file passes its own rule.
+pub const FORBIDDEN: &[(&str, &str)] = &[
+    (concat!("TO", "DO"), "unfinished work belongs in an issue"),
+    (concat!("FIX", "ME"), "unfinished work belongs in an issue"),
+    (concat!("X", "XX"), "unfinished work belongs in an issue"),
+    (concat!("/wo", "rk/"), "a path of one machine"),
+    (concat!("/ro", "ot/"), "a path of one machine"),
+    (concat!("/ho", "me/"), "a path of one machine"),
+    (concat!("/tmp/", "target-"), "a path of one machine"),
+    (concat!("/tmp/", "contract"), "a path of one machine"),
+    (concat!("/tmp/", "engine-api"), "a path of one machine"),
+    (concat!("fa", "rm-"), "a private name"),
+    (
+        concat!("sub", "agent"),
+        "the tree speaks of the product alone",
+    ),
+    (
+        concat!("the ", "lead"),
+        "the tree speaks of the product alone",
+    ),
+    (
+        concat!("this ", "session"),
+        "the tree speaks of the product alone",
+    ),
+    (
+        concat!("a session ", "of the project"),
+        "the tree speaks of the product alone",
+    ),
+    (
+        concat!("engine-", "api.md"),
+        "a file that is not in the tree",
+    ),
+    (concat!("style", ".md"), "a file that is not in the tree"),
+    (concat!("design", ".md"), "a file that is not in the tree"),
+];
+
+/// Code that no production source may contain, and what to write instead.
+pub const FORBIDDEN_CODE: &[(&str, &str)] = &[
+    (concat!("db", "g!"), "remove it"),
+    (concat!("to", "do!("), "finish it or leave it out"),
+    (concat!("unimpl", "emented!("), "return a typed error"),
+    (
+        concat!("to_ne", "_bytes"),
+        "formats are little-endian: to_le_bytes",
+    ),
+    (
+        concat!("from_ne", "_bytes"),
+        "formats are little-endian: from_le_bytes",
+    ),
+];
+
+/// Directories that are not part of the source.
+pub const SKIPPED_DIRECTORIES: &[&str] = &[
+    "target",
+    ".git",
+    "heliox-data",
+    "corpus",
+    "artifacts",
+    "golden",
+];
