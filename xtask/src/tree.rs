@@ -68,6 +68,13 @@ impl Tree {
             entries.push(entry.map_err(fail)?);
         }
         entries.sort_by_key(|entry| entry.file_name());
+        // Cargo marks its output so, wherever it was told to put it.
+        if entries
+            .iter()
+            .any(|entry| entry.file_name() == "CACHEDIR.TAG")
+        {
+            return Ok(());
+        }
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");

@@ -29,8 +29,11 @@ pub enum DurabilityMode {
 
 impl DurabilityMode {
     /// Every mode, in the order in which help lists them.
-    pub const ALL: [DurabilityMode; 3] =
-        [DurabilityMode::None, DurabilityMode::Bounded, DurabilityMode::Sync];
+    pub const ALL: [DurabilityMode; 3] = [
+        DurabilityMode::None,
+        DurabilityMode::Bounded,
+        DurabilityMode::Sync,
+    ];
 
     /// The name on the command line and in reports.
     #[must_use]
@@ -53,10 +56,13 @@ impl FromStr for DurabilityMode {
     type Err = BenchError;
 
     fn from_str(text: &str) -> Result<DurabilityMode, BenchError> {
-        DurabilityMode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            let known = DurabilityMode::ALL.map(DurabilityMode::name);
-            BenchError::unknown("durability", text, known.as_slice())
-        })
+        DurabilityMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or_else(|| {
+                let known = DurabilityMode::ALL.map(DurabilityMode::name);
+                BenchError::unknown("durability", text, known.as_slice())
+            })
     }
 }
 
@@ -117,15 +123,33 @@ impl Config {
         let keys = KeyGen::new(self.keys, self.key_bytes, self.seed)?;
         in_range("--num", self.num, 1, u64::MAX / 4)?;
         in_range("--threads", self.threads as u64, 1, THREADS_MAX as u64)?;
-        in_range("--value-size", self.value_bytes as u64, 0, VALUE_BYTES_MAX as u64)?;
-        in_range("--scan-length", self.scan_entries as u64, 1, u64::from(u32::MAX))?;
+        in_range(
+            "--value-size",
+            self.value_bytes as u64,
+            0,
+            VALUE_BYTES_MAX as u64,
+        )?;
+        in_range(
+            "--scan-length",
+            self.scan_entries as u64,
+            1,
+            u64::from(u32::MAX),
+        )?;
         in_range("--batch", self.batch_keys as u64, 1, BATCH_MAX as u64)?;
         if self.workloads.is_empty() {
-            return Err(BenchError::out_of_range("--workload", "empty", "at least one workload"));
+            return Err(BenchError::out_of_range(
+                "--workload",
+                "empty",
+                "at least one workload",
+            ));
         }
         if !(0.0..=100.0).contains(&self.read_share_percent) {
             let found = self.read_share_percent;
-            return Err(BenchError::out_of_range("--read-share", found, "0 to 100 percent"));
+            return Err(BenchError::out_of_range(
+                "--read-share",
+                found,
+                "0 to 100 percent",
+            ));
         }
         if self.num > keys.index_limit() {
             let expected = format!(
@@ -150,7 +174,11 @@ fn in_range(option: &'static str, found: u64, min: u64, max: u64) -> Result<(), 
     if (min..=max).contains(&found) {
         return Ok(());
     }
-    Err(BenchError::out_of_range(option, found, format!("{min} to {max}")))
+    Err(BenchError::out_of_range(
+        option,
+        found,
+        format!("{min} to {max}"),
+    ))
 }
 
 #[cfg(test)]
@@ -158,7 +186,10 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        Config { workloads: vec![Workload::FillSeq], ..Config::new() }
+        Config {
+            workloads: vec![Workload::FillSeq],
+            ..Config::new()
+        }
     }
 
     #[test]
@@ -171,13 +202,55 @@ mod tests {
     fn each_nonsense_number_is_refused_by_its_option() {
         let broken: [(Config, &str); 8] = [
             (Config { num: 0, ..config() }, "--num"),
-            (Config { threads: 0, ..config() }, "--threads"),
-            (Config { value_bytes: (256 << 20) + 1, ..config() }, "--value-size"),
-            (Config { scan_entries: 0, ..config() }, "--scan-length"),
-            (Config { batch_keys: 0, ..config() }, "--batch"),
-            (Config { read_share_percent: 101.0, ..config() }, "--read-share"),
-            (Config { read_share_percent: f64::NAN, ..config() }, "--read-share"),
-            (Config { key_bytes: 2, ..config() }, "--key-size"),
+            (
+                Config {
+                    threads: 0,
+                    ..config()
+                },
+                "--threads",
+            ),
+            (
+                Config {
+                    value_bytes: (256 << 20) + 1,
+                    ..config()
+                },
+                "--value-size",
+            ),
+            (
+                Config {
+                    scan_entries: 0,
+                    ..config()
+                },
+                "--scan-length",
+            ),
+            (
+                Config {
+                    batch_keys: 0,
+                    ..config()
+                },
+                "--batch",
+            ),
+            (
+                Config {
+                    read_share_percent: 101.0,
+                    ..config()
+                },
+                "--read-share",
+            ),
+            (
+                Config {
+                    read_share_percent: f64::NAN,
+                    ..config()
+                },
+                "--read-share",
+            ),
+            (
+                Config {
+                    key_bytes: 2,
+                    ..config()
+                },
+                "--key-size",
+            ),
         ];
         for (config, option) in broken {
             let message = config.validate().unwrap_err().to_string();

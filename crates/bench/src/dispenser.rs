@@ -18,11 +18,18 @@ pub(crate) struct Dispenser {
 }
 
 impl Dispenser {
-    /// `total` operations for `threads` threads; `None`: as many as they like.
-    pub(crate) fn new(total: Option<u64>, threads: usize) -> Dispenser {
-        let total = total.unwrap_or(u64::MAX / 2);
-        let chunk = (total / (threads as u64 * 16).max(1)).clamp(1, CHUNK_MAX);
-        Dispenser { next: AtomicU64::new(0), total, chunk, stopped: AtomicBool::new(false) }
+    /// `total` operations for `threads` threads that do `batch` in one call; `None`: as many as
+    /// they like. What one claim gives is a multiple of `batch`, except for the last.
+    pub(crate) fn new(total: Option<u64>, threads: usize, batch: usize) -> Dispenser {
+        let total = total.unwrap_or(u64::MAX / 4);
+        let fair = (total / (threads as u64 * 16).max(1)).clamp(1, CHUNK_MAX);
+        let chunk = fair.next_multiple_of((batch as u64).max(1));
+        Dispenser {
+            next: AtomicU64::new(0),
+            total,
+            chunk,
+            stopped: AtomicBool::new(false),
+        }
     }
 
     /// The next operations; `None` when there are none left or a stop was asked for.
@@ -52,7 +59,7 @@ mod tests {
     #[test]
     fn every_operation_is_handed_out_once() {
         for (total, threads) in [(1, 1), (10, 3), (1000, 7), (100_001, 2)] {
-            let dispenser = Dispenser::new(Some(total), threads);
+            let dispenser = Dispenser::new(Some(total), threads, 3);
             let mut all: Vec<u64> = std::thread::scope(|scope| {
                 let take = || std::iter::from_fn(|| dispenser.claim()).flatten().collect();
                 let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
@@ -66,7 +73,7 @@ mod tests {
 
     #[test]
     fn nothing_is_handed_out_after_a_stop() {
-        let dispenser = Dispenser::new(None, 2);
+        let dispenser = Dispenser::new(None, 2, 1);
         assert!(dispenser.claim().is_some());
         dispenser.stop();
         assert!(dispenser.claim().is_none());

@@ -52,7 +52,11 @@ pub enum BenchError {
 impl BenchError {
     /// An unknown name, with the list of the known ones.
     pub(crate) fn unknown(what: &'static str, name: &str, known: &[&str]) -> BenchError {
-        BenchError::Unknown { what, name: name.to_owned(), expected: known.join(", ") }
+        BenchError::Unknown {
+            what,
+            name: name.to_owned(),
+            expected: known.join(", "),
+        }
     }
 
     /// A value outside of what is accepted.
@@ -61,6 +65,10 @@ impl BenchError {
         found: impl ToString,
         expected: impl Into<String>,
     ) -> BenchError {
-        BenchError::OutOfRange { option, found: found.to_string(), expected: expected.into() }
+        BenchError::OutOfRange {
+            option,
+            found: found.to_string(),
+            expected: expected.into(),
+        }
     }
 }

@@ -20,8 +20,12 @@ pub enum KeyFamily {
 
 impl KeyFamily {
     /// Every family, in the order in which help lists them.
-    pub const ALL: [KeyFamily; 4] =
-        [KeyFamily::Random, KeyFamily::Sequential, KeyFamily::Ycsb, KeyFamily::Url];
+    pub const ALL: [KeyFamily; 4] = [
+        KeyFamily::Random,
+        KeyFamily::Sequential,
+        KeyFamily::Ycsb,
+        KeyFamily::Url,
+    ];
 
     /// The name on the command line and in reports.
     #[must_use]
@@ -65,8 +69,15 @@ impl FromStr for KeyFamily {
     type Err = BenchError;
 
     fn from_str(text: &str) -> Result<KeyFamily, BenchError> {
-        KeyFamily::ALL.into_iter().find(|family| family.name() == text).ok_or_else(|| {
-            BenchError::unknown("key family", text, KeyFamily::ALL.map(KeyFamily::name).as_slice())
-        })
+        KeyFamily::ALL
+            .into_iter()
+            .find(|family| family.name() == text)
+            .ok_or_else(|| {
+                BenchError::unknown(
+                    "key family",
+                    text,
+                    KeyFamily::ALL.map(KeyFamily::name).as_slice(),
+                )
+            })
     }
 }

@@ -40,7 +40,12 @@ impl KeyGen {
             return Err(BenchError::out_of_range("--key-size", size_bytes, expected));
         }
         let spread = Spread::new(family, size_bytes, seed);
-        Ok(KeyGen { family, size_bytes, seed, spread })
+        Ok(KeyGen {
+            family,
+            size_bytes,
+            seed,
+            spread,
+        })
     }
 
     /// The family.
@@ -132,7 +137,9 @@ impl Spread {
             KeyFamily::Url => None,
         };
         match (family, codes) {
-            (KeyFamily::Sequential, codes) => Spread::Plain { codes: codes.unwrap_or(u64::MAX) },
+            (KeyFamily::Sequential, codes) => Spread::Plain {
+                codes: codes.unwrap_or(u64::MAX),
+            },
             (_, Some(codes)) => Spread::Within(Permutation::new(codes, seed)),
             (_, None) => Spread::Whole { seed },
         }
@@ -157,7 +164,9 @@ impl Spread {
 
 /// `base` to the power of `exponent`; `None` when 64 bits do not hold it.
 fn power(base: u64, exponent: usize) -> Option<u64> {
-    u32::try_from(exponent).ok().and_then(|exponent| base.checked_pow(exponent))
+    u32::try_from(exponent)
+        .ok()
+        .and_then(|exponent| base.checked_pow(exponent))
 }
 
 /// The `count` lowest bytes of `number`, the highest of them first.
@@ -212,7 +221,10 @@ mod tests {
                 for missing in [false, true] {
                     let key = made(&generator, index, missing);
                     assert_eq!(key.len(), size, "{family}");
-                    assert!(seen.insert(key), "{family} of {size}: {index} {missing} repeats");
+                    assert!(
+                        seen.insert(key),
+                        "{family} of {size}: {index} {missing} repeats"
+                    );
                 }
             }
         }
@@ -229,7 +241,10 @@ mod tests {
             assert_eq!(forwards, backwards);
             let other = KeyGen::new(family, size, 8).unwrap();
             if family != KeyFamily::Sequential && size > 8 {
-                assert_ne!(forwards, (0..100).map(|i| made(&other, i, false)).collect::<Vec<_>>());
+                assert_ne!(
+                    forwards,
+                    (0..100).map(|i| made(&other, i, false)).collect::<Vec<_>>()
+                );
             }
         }
     }
@@ -246,8 +261,15 @@ mod tests {
             let ranks: HashSet<_> = (0..2000)
                 .map(|i| present.range(..made(&generator, i, true)).count())
                 .collect();
-            assert!(inside > 1900, "{family} of {size}: {inside} of 2000 inside the range");
-            assert!(ranks.len() > 500, "{family} of {size}: only {} gaps hit", ranks.len());
+            assert!(
+                inside > 1900,
+                "{family} of {size}: {inside} of 2000 inside the range"
+            );
+            assert!(
+                ranks.len() > 500,
+                "{family} of {size}: only {} gaps hit",
+                ranks.len()
+            );
         }
     }
 
@@ -258,9 +280,18 @@ mod tests {
             String::from_utf8(made(&generator, index, false)).unwrap()
         };
         let ycsb = text(KeyFamily::Ycsb, 24, 5);
-        assert!(ycsb.strip_prefix("user").unwrap().bytes().all(|b| b.is_ascii_digit()), "{ycsb}");
+        assert!(
+            ycsb.strip_prefix("user")
+                .unwrap()
+                .bytes()
+                .all(|b| b.is_ascii_digit()),
+            "{ycsb}"
+        );
         let url = text(KeyFamily::Url, 64, 5);
-        assert!(url.starts_with("https://") && !url.contains(char::is_whitespace), "{url}");
+        assert!(
+            url.starts_with("https://") && !url.contains(char::is_whitespace),
+            "{url}"
+        );
         let sequential = KeyGen::new(KeyFamily::Sequential, 16, 1).unwrap();
         let keys: Vec<_> = (0..1000).map(|i| made(&sequential, i, false)).collect();
         assert!(keys.is_sorted());
@@ -273,7 +304,13 @@ mod tests {
             assert!(KeyGen::new(family, 65_536, 0).is_err());
             assert!(KeyGen::new(family, 65_535, 0).is_ok());
         }
-        assert_eq!(KeyGen::new(KeyFamily::Random, 2, 0).unwrap().index_limit(), 32_768);
-        assert_eq!(KeyGen::new(KeyFamily::Ycsb, 6, 0).unwrap().index_limit(), 50);
+        assert_eq!(
+            KeyGen::new(KeyFamily::Random, 2, 0).unwrap().index_limit(),
+            32_768
+        );
+        assert_eq!(
+            KeyGen::new(KeyFamily::Ycsb, 6, 0).unwrap().index_limit(),
+            50
+        );
     }
 }

@@ -72,7 +72,10 @@ mod tests {
     use super::*;
 
     fn close(found: f64, expected: f64) {
-        assert!((found - expected).abs() <= expected * 0.002, "{found} instead of {expected}");
+        assert!(
+            (found - expected).abs() <= expected * 0.002,
+            "{found} instead of {expected}"
+        );
     }
 
     #[test]

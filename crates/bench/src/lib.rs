@@ -4,11 +4,11 @@
 //! it with the same keys, values, threads and clock. [`HelioxEngine`] is the one for this store.
 //!
 //! - [`KeyGen`], [`ValueGen`], [`Permutation`]: data as a pure function of an index and a seed.
-//! - [`Config`] says what to run, [`run`] runs it and gives one [`Row`] a workload.
+//! - [`Config`] says what to run, [`Bench`] runs it and gives one [`Row`] a workload.
 //! - [`rows_to_json`] and [`rows_to_table`] present the rows.
 //!
-//! Threads: [`run`] starts its own workers and joins them before it returns; an [`Observer`] is
-//! called from the caller's thread alone.
+//! Threads: [`Bench::run`] starts its own workers and joins them before it returns; an [`Observer`]
+//! is called from the caller's thread alone.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -27,6 +27,7 @@ mod row;
 mod run;
 mod stall;
 mod system;
+mod tally;
 mod url;
 mod values;
 mod worker;
@@ -42,8 +43,8 @@ pub use keys::KeyGen;
 pub use latency::Latency;
 pub use permutation::Permutation;
 pub use report::{rows_to_json, rows_to_table};
-pub use row::{Row, RowSettings};
-pub use run::{run, run_one, Observer, Progress, Silent};
+pub use row::{CallSummary, Row};
+pub use run::{Bench, Observer, Progress, Silent};
 pub use stall::{StallClock, StallWatch};
 pub use values::ValueGen;
 pub use workload::Workload;

@@ -28,7 +28,11 @@ impl Permutation {
         for (round, key) in keys.iter_mut().enumerate() {
             *key = mix2(seed, round as u64);
         }
-        Permutation { len, half_bits, keys }
+        Permutation {
+            len,
+            half_bits,
+            keys,
+        }
     }
 
     /// How many positions there are.

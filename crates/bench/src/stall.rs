@@ -25,13 +25,21 @@ impl StallClock {
     /// A clock whose first gap begins at `start`.
     #[must_use]
     pub fn new(start: Instant) -> StallClock {
-        StallClock { start, last_nanos: AtomicU64::new(0) }
+        StallClock {
+            start,
+            last_nanos: AtomicU64::new(0),
+        }
     }
 
     /// One writer's view of the clock.
     #[must_use]
     pub fn watch(&self) -> StallWatch<'_> {
-        StallWatch { clock: self, published_nanos: 0, previous_nanos: 0, longest_nanos: 0 }
+        StallWatch {
+            clock: self,
+            published_nanos: 0,
+            previous_nanos: 0,
+            longest_nanos: 0,
+        }
     }
 
     fn publish(&self, nanos: u64) -> u64 {
@@ -86,7 +94,11 @@ mod tests {
         for (writer, micros) in completions {
             watches[*writer].completed(start + Duration::from_micros(*micros));
         }
-        watches.iter().map(|watch| watch.longest().as_micros()).max().unwrap()
+        watches
+            .iter()
+            .map(|watch| watch.longest().as_micros())
+            .max()
+            .unwrap()
     }
 
     #[test]
@@ -100,7 +112,10 @@ mod tests {
 
     #[test]
     fn one_thread_that_hangs_is_no_stall_while_another_writes() {
-        let completions: Vec<_> = (1..=5000).map(|i| (0, i * 10)).chain([(1, 50_001)]).collect();
+        let completions: Vec<_> = (1..=5000)
+            .map(|i| (0, i * 10))
+            .chain([(1, 50_001)])
+            .collect();
         assert!(longest_us(2, &completions) < 500);
     }
 
@@ -131,7 +146,11 @@ mod tests {
                 watch.longest()
             };
             let handles = [scope.spawn(run), scope.spawn(run)];
-            handles.into_iter().map(|handle| handle.join().unwrap()).max().unwrap()
+            handles
+                .into_iter()
+                .map(|handle| handle.join().unwrap())
+                .max()
+                .unwrap()
         });
         assert!(longest >= Duration::from_millis(39), "{longest:?}");
     }

@@ -30,8 +30,10 @@ impl ProcessUsage {
 }
 
 fn read(path: &str) -> Result<String, BenchError> {
-    std::fs::read_to_string(path)
-        .map_err(|source| BenchError::System { path: Path::new(path).to_owned(), source })
+    std::fs::read_to_string(path).map_err(|source| BenchError::System {
+        path: Path::new(path).to_owned(),
+        source,
+    })
 }
 
 /// The first number behind `name` at the start of a line; 0 if the kernel does not say.

@@ -10,10 +10,38 @@ use crate::mix::{below, mix2};
 const ID_DIGITS: usize = 13;
 const TOP_LEVELS: [&str; 6] = ["com", "org", "net", "de", "co.uk", "io"];
 const WORDS: [&str; 32] = [
-    "alpine", "river", "garden", "market", "travel", "music", "kitchen", "history", "weather",
-    "engine", "letters", "harbour", "science", "museum", "cinema", "sports", "village", "forest",
-    "library", "bridge", "news", "health", "market-day", "photo", "archive", "school", "theatre",
-    "railway", "island", "winter", "summer", "coffee",
+    "alpine",
+    "river",
+    "garden",
+    "market",
+    "travel",
+    "music",
+    "kitchen",
+    "history",
+    "weather",
+    "engine",
+    "letters",
+    "harbour",
+    "science",
+    "museum",
+    "cinema",
+    "sports",
+    "village",
+    "forest",
+    "library",
+    "bridge",
+    "news",
+    "health",
+    "market-day",
+    "photo",
+    "archive",
+    "school",
+    "theatre",
+    "railway",
+    "island",
+    "winter",
+    "summer",
+    "coffee",
 ];
 
 /// Puts the address of the page `page` (a hash) with the unique `id` into `out`, in exactly
@@ -38,7 +66,10 @@ fn write_site(page: u64, out: &mut Vec<u8>) {
     let host = (uniform * uniform * uniform) >> 46;
     let topic = below(mix2(page, 2 << 32), 40);
     let section = mix2(host, topic % 8);
-    let top_level = TOP_LEVELS.get((host % 6) as usize).copied().unwrap_or("com");
+    let top_level = TOP_LEVELS
+        .get((host % 6) as usize)
+        .copied()
+        .unwrap_or("com");
     out.extend_from_slice(b"https://www.");
     out.extend_from_slice(word(mix2(host, 3)));
     out.extend_from_slice(word(mix2(host, 4)));
@@ -59,7 +90,11 @@ fn write_base36(id: u64, out: &mut Vec<u8>) {
     let mut rest = id;
     for digit in out.iter_mut().skip(start).rev() {
         let value = (rest % 36) as u8;
-        *digit = if value < 10 { b'0' + value } else { b'a' + value - 10 };
+        *digit = if value < 10 {
+            b'0' + value
+        } else {
+            b'a' + value - 10
+        };
         rest /= 36;
     }
 }

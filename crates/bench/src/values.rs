@@ -35,7 +35,11 @@ impl ValueGen {
             }
             pool.resize(pool.len() + BLOCK_BYTES / 2, b'a' + (noise % 26) as u8);
         }
-        ValueGen { pool, size_bytes, seed }
+        ValueGen {
+            pool,
+            size_bytes,
+            seed,
+        }
     }
 
     /// The size of every value, in bytes.
@@ -49,7 +53,12 @@ impl ValueGen {
         let stamp = mix2(self.seed ^ index, version);
         let start = below(mix64(stamp), POOL_SLACK_BYTES as u64) as usize;
         out.clear();
-        out.extend(stamp.to_le_bytes().into_iter().take(self.size_bytes.min(STAMP_BYTES)));
+        out.extend(
+            stamp
+                .to_le_bytes()
+                .into_iter()
+                .take(self.size_bytes.min(STAMP_BYTES)),
+        );
         let rest = self.size_bytes - out.len();
         if let Some(window) = self.pool.get(start..start + rest) {
             out.extend_from_slice(window);
@@ -86,6 +95,9 @@ mod tests {
         let value = made(&ValueGen::new(64 << 10, 9), 1, 1);
         let repeats = value.windows(2).filter(|pair| pair[0] == pair[1]).count();
         let share = repeats as f64 / value.len() as f64;
-        assert!((0.45..0.55).contains(&share), "{share} of the bytes repeat the byte before");
+        assert!(
+            (0.45..0.55).contains(&share),
+            "{share} of the bytes repeat the byte before"
+        );
     }
 }

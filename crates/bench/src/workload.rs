@@ -94,9 +94,16 @@ impl FromStr for Workload {
     type Err = BenchError;
 
     fn from_str(text: &str) -> Result<Workload, BenchError> {
-        Workload::ALL.into_iter().find(|workload| workload.name() == text).ok_or_else(|| {
-            BenchError::unknown("workload", text, Workload::ALL.map(Workload::name).as_slice())
-        })
+        Workload::ALL
+            .into_iter()
+            .find(|workload| workload.name() == text)
+            .ok_or_else(|| {
+                BenchError::unknown(
+                    "workload",
+                    text,
+                    Workload::ALL.map(Workload::name).as_slice(),
+                )
+            })
     }
 }
 

@@ -1,1 +1,68 @@
-//! placeholder
+//! Heliox: a flash-native key-value storage engine.
+//!
+//! It is a library that an application embeds: sorted keyspaces of arbitrary bytes, atomic batches,
+//! snapshots, ordered iteration, range deletes, time to live. It keeps a sorted index of about
+//! twelve bytes per object in memory and everything else in a log on flash that is written once.
+//!
+//! It is not a server, not a SQL database, and not a cache in front of one; it stores what fits the
+//! index in memory, on one machine, for one process at a time.
+//!
+//! ```
+//! use heliox::{Options, Store};
+//! # fn main() -> Result<(), heliox::Error> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("store");
+//! let options = Options::new().capacity_bytes(256 << 20);
+//! let store = Store::open(&path, &options)?;
+//! let fruit = store.keyspace_or_create("fruit")?;
+//! fruit.put("apple", "red")?;
+//! fruit.put("banana", "yellow")?;
+//! assert_eq!(fruit.get("apple")?, Some(b"red".to_vec()));
+//! for item in fruit.iter().prefix("b").start()? {
+//!     let (key, value) = item?;
+//!     assert_eq!((&key[..], &value[..]), (&b"banana"[..], &b"yellow"[..]));
+//! }
+//! store.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Read next: `ARCHITECTURE.md` for the flows, `FORMAT.md` for the bytes on media and why a crash
+//! loses nothing that was promised.
+#![forbid(unsafe_code)]
+
+mod background;
+mod batch;
+mod batches;
+mod cache;
+mod checkpoint;
+mod core;
+mod error;
+mod gc;
+mod keyspace;
+mod keyspaces;
+mod large;
+mod multi_get;
+mod options;
+mod range_delete;
+mod ranges;
+mod read;
+mod recover;
+mod root;
+mod scan;
+mod signals;
+mod snapshot;
+mod snapshots;
+mod space;
+mod stats;
+mod store;
+mod sweep;
+mod write;
+
+pub use batch::Batch;
+pub use error::{Error, ErrorKind, Result};
+pub use heliox_media::{IoMode, Media};
+pub use keyspace::{Approximate, Iter, IterOptions, Keyspace};
+pub use options::{Durability, MergeOperator, Options, WriteOptions};
+pub use stats::{BytesByCause, Health, RecoveryStats, StatValue, Stats};
+pub use store::{Snapshot, Store};

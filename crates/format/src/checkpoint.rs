@@ -156,6 +156,8 @@ pub struct SegmentEntry {
     pub displaced: u32,
     /// The sum of the keyed hashes of these records' keys.
     pub displaced_sum: u64,
+    /// The sum of the keyed hashes of its own records' keys.
+    pub appended_sum: u64,
     /// The sum cannot be compared: entries went without a record of it.
     pub voided: bool,
     /// No record goes to it any more.
@@ -263,6 +265,7 @@ fn encode_segment(segment: &SegmentEntry, out: &mut Vec<u8>) {
     out.put_varint(u64::from(segment.records));
     out.put_varint(u64::from(segment.displaced));
     out.put_u64(segment.displaced_sum);
+    out.put_u64(segment.appended_sum);
 }
 
 fn decode_segment(reader: &mut Reader<'_>) -> Option<SegmentEntry> {
@@ -279,6 +282,7 @@ fn decode_segment(reader: &mut Reader<'_>) -> Option<SegmentEntry> {
         records: u32::try_from(reader.varint()?).ok()?,
         displaced: u32::try_from(reader.varint()?).ok()?,
         displaced_sum: reader.u64()?,
+        appended_sum: reader.u64()?,
         voided: flags & 1 != 0,
         sealed: flags & 2 != 0,
     })
@@ -342,6 +346,7 @@ mod tests {
                 records: 4,
                 displaced: 3,
                 displaced_sum: u64::MAX,
+                appended_sum: 1,
                 voided: true,
                 sealed: false,
             }],

@@ -4,7 +4,7 @@
 //! reader that knows a record's address finds the frame by walking its block from the start. A
 //! record may go on in the next frame, which then starts at the next block.
 
-use crate::bytes::{Reader, WriteBytes};
+use crate::bytes::Reader;
 use crate::checksum::{checksum, ChecksumSalt};
 use crate::error::DecodeError;
 use crate::ids::{Birth, Incarnation, SeqNo};
@@ -38,17 +38,14 @@ pub struct FrameHeader {
 /// Writes the header, checksum last, over the first bytes of `frame`, which must already hold the
 /// records and the zero padding and be exactly `header.frame_bytes` long.
 pub fn seal_frame(salt: ChecksumSalt, address: u64, header: &FrameHeader, frame: &mut [u8]) {
-    let mut head = Vec::with_capacity(FRAME_HEADER_BYTES);
-    head.put_u32(0);
-    head.put_uint(u64::from(header.frame_bytes), 2);
-    head.put_uint(u64::from(header.used_bytes), 2);
-    head.put_uint(u64::from(header.first_record), 2);
-    head.put(&[FRAME_VERSION, 0]);
-    head.put_u32(header.birth.0);
-    head.put_u32(header.incarnation.0);
-    head.put_uint(header.first_seq.0, SEQ_BYTES);
-    head.put_uint(header.durable_seq.0, SEQ_BYTES);
-    frame[..FRAME_HEADER_BYTES].copy_from_slice(&head);
+    frame[4..6].copy_from_slice(&header.frame_bytes.to_le_bytes());
+    frame[6..8].copy_from_slice(&header.used_bytes.to_le_bytes());
+    frame[8..10].copy_from_slice(&header.first_record.to_le_bytes());
+    frame[10..12].copy_from_slice(&[FRAME_VERSION, 0]);
+    frame[12..16].copy_from_slice(&header.birth.0.to_le_bytes());
+    frame[16..20].copy_from_slice(&header.incarnation.0.to_le_bytes());
+    frame[20..26].copy_from_slice(&header.first_seq.0.to_le_bytes()[..SEQ_BYTES]);
+    frame[26..32].copy_from_slice(&header.durable_seq.0.to_le_bytes()[..SEQ_BYTES]);
     let crc = checksum(salt, address, &frame[4..]);
     frame[..4].copy_from_slice(&crc.to_le_bytes());
 }

@@ -110,10 +110,14 @@ impl RecordHeader {
         }
     }
 
-    /// The next older version: `link` where there is one, else what was displaced.
+    /// The next older version: `link` where there is one, else what was displaced. What a copy
+    /// displaced is the original of the same version, so for copies only `link` counts.
     #[must_use]
     pub fn older(&self) -> Option<Location> {
-        self.link.or(self.displaced)
+        match self.version_delta {
+            Some(_) => self.link,
+            None => self.link.or(self.displaced),
+        }
     }
 
     /// Bytes of key and value.

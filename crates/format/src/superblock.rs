@@ -5,8 +5,12 @@
 use crate::bytes::{Reader, WriteBytes};
 use crate::checksum::{checksum, ChecksumSalt};
 use crate::error::DecodeError;
+use crate::ids::Location;
 use crate::ids::{Birth, Incarnation, SegmentId, SeqNo, StoreUuid};
-use crate::limits::{BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, STORE_BYTES_MAX};
+use crate::limits::{
+    BLOCK_BYTES, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    STORE_BYTES_MAX,
+};
 
 const MAGIC: u64 = 0x3142_5053_584c_4548; // "HELXSPB1"
 /// The version of all formats of a store.
@@ -162,7 +166,11 @@ impl Superblock {
             }),
         };
         let count = reader.u32()? as usize;
-        let cuts = (0..count.min(CUTS_MAX))
+        // Without all of them, records that do not count would be replayed.
+        if count > CUTS_MAX {
+            return None;
+        }
+        let cuts = (0..count)
             .map(|_| {
                 Some(Cut {
                     incarnation: Incarnation(reader.u32()?),
@@ -196,7 +204,7 @@ impl Superblock {
             ))
         };
         if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
-            || self.segment_bytes % BLOCK_BYTES as u64 != 0
+            || !self.segment_bytes.is_multiple_of(BLOCK_BYTES as u64)
         {
             return bad("segment size", SEGMENT_BYTES_MIN, self.segment_bytes);
         }
@@ -207,12 +215,19 @@ impl Superblock {
         if self.unit_shift > 6 {
             return bad("location unit", 6, u64::from(self.unit_shift));
         }
-        if !self.sector_bytes.is_power_of_two() || self.sector_bytes as usize > BLOCK_BYTES {
-            return bad(
-                "sector size",
-                BLOCK_BYTES as u64,
-                u64::from(self.sector_bytes),
-            );
+        if total > (1u64 << Location::BITS) << self.unit_shift {
+            return bad("location unit", 6, u64::from(self.unit_shift));
+        }
+        let sectors = SECTOR_BYTES_MIN as u32..=SECTOR_BYTES_MAX as u32;
+        if !self.sector_bytes.is_power_of_two() || !sectors.contains(&self.sector_bytes) {
+            let most = SECTOR_BYTES_MAX as u64;
+            return bad("sector size", most, u64::from(self.sector_bytes));
+        }
+        if let Some(root) = &self.checkpoint {
+            let last = u64::from(root.last_segment.0);
+            if root.last_segment.0 >= self.segments || root.segments > self.segments {
+                return bad("checkpoint segment", u64::from(self.segments), last);
+            }
         }
         Ok(())
     }
@@ -278,11 +293,27 @@ mod tests {
     #[test]
     fn nonsense_that_carries_a_good_checksum_is_refused() {
         let mut superblock = sample();
+        let field = |s: &Superblock| Superblock::decode(0, &s.encode(0)).unwrap_err().field;
         superblock.segment_bytes = 12345;
-        let block = superblock.encode(0);
-        assert_eq!(
-            Superblock::decode(0, &block).unwrap_err().field,
-            "segment size"
-        );
+        assert_eq!(field(&superblock), "segment size");
+        let small_sector = Superblock {
+            sector_bytes: 256,
+            ..sample()
+        };
+        assert_eq!(field(&small_sector), "sector size");
+        let beyond_reach = Superblock {
+            segments: (1 << 15) + 1,
+            ..sample()
+        };
+        assert_eq!(field(&beyond_reach), "location unit");
+        let mut lost_root = sample();
+        lost_root.segments = 7;
+        assert_eq!(field(&lost_root), "checkpoint segment");
+        // Encoding keeps the first ones only; what says that more were cut must not decode.
+        let many_cuts = Superblock {
+            cuts: vec![sample().cuts[0]; CUTS_MAX + 1],
+            ..sample()
+        };
+        assert_eq!(field(&many_cuts), "length");
     }
 }

@@ -103,6 +103,9 @@ pub enum ScanFrom<'k> {
     End,
     /// At this internal key, which is included in either direction.
     At(&'k [u8]),
+    /// Backward only: from the largest key before this internal key, which is excluded. This is
+    /// how a backward scan goes on after [`Next::Leaf`]; forward it reads as [`ScanFrom::At`].
+    Before(&'k [u8]),
 }
 
 /// The order in which a scan returns keys.
@@ -168,8 +171,6 @@ pub struct IndexStats {
     pub key_reads: u64,
     /// Entries whose order to a neighbour is not known without reading (visits every leaf).
     pub tied_entries: u64,
-    /// Sum over entries of the size of the tie group a seek to it meets (visits every leaf).
-    pub seek_candidates: u64,
     /// All memory, as `memory_bytes` gives it.
     pub memory_bytes: u64,
 }

@@ -2,11 +2,26 @@
 #![deny(unsafe_code)]
 
 mod api;
+mod blocks;
+mod code;
 mod error;
+mod image;
+mod index;
 mod key;
-mod model;
+mod keyed_leaf;
+mod leaf;
+mod plan;
+mod scan;
+mod simd;
+mod slice;
+mod sync;
+mod tree;
+
+#[cfg(test)]
+mod tests;
 
 pub use api::*;
 pub use error::*;
-pub use key::*;
-pub use model::{ImageCursor, Index, IndexLoader};
+pub use image::{ImageCursor, IndexLoader};
+pub use index::Index;
+pub use key::{PreparedKey, KEYSPACE_BYTES};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use heliox_format::frame::FRAME_HEADER_BYTES;
 use heliox_format::ids::{Birth, KeyspaceId, Location, SeqNo};
-use heliox_format::limits::BLOCK_BYTES;
+use heliox_format::limits::{BLOCK_BYTES, CHUNK_BYTES, KEY_BYTES_MAX};
 use heliox_format::record::{RecordHeader, RecordKind};
 use heliox_format::segment::SegmentHeader;
 use heliox_media::AlignedBuf;
@@ -78,19 +78,28 @@ impl<'a> NewRecord<'a> {
         }
     }
 
-    fn header(&self, seq: SeqNo) -> RecordHeader {
+    /// The header, but for the gap. Refuses what no reader would take for a record.
+    fn header(&self, seq: SeqNo) -> Result<RecordHeader, LogError> {
+        if self.key.len() > KEY_BYTES_MAX || self.value.len() > CHUNK_BYTES {
+            return Err(LogError::Internal("a record beyond the limits"));
+        }
+        let since = |older: SeqNo| {
+            let delta = seq.0.checked_sub(older.0);
+            delta.ok_or(LogError::Internal("a record that names a later order"))
+        };
         let mut header = RecordHeader::new(self.kind, self.keyspace, self.key, self.value);
         header.displaced = self.displaced;
         header.link = self.link;
         header.expiry_ms = self.expiry_ms;
-        header.version_delta = self.version.map(|v| seq.0 - v.0);
-        header.batch_offset = self.batch.map(|member| match member {
-            BatchMember::First => 0,
-            BatchMember::Of(first) => seq.0 - first.0,
-        });
+        header.version_delta = self.version.map(since).transpose()?;
+        header.batch_offset = match self.batch {
+            None => None,
+            Some(BatchMember::First) => Some(0),
+            Some(BatchMember::Of(first)) => Some(since(first)?),
+        };
         header.chunked = self.chunked;
         header.retained_tombstone = self.retained_tombstone;
-        header
+        Ok(header)
     }
 
     /// True if the index will point to the record.
@@ -115,12 +124,13 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError::Full`] if a segment is needed and none is free, [`LogError::Failed`] after an
-    /// earlier failure; nothing was appended then.
+    /// earlier failure, [`LogError::Internal`] for a record beyond the limits of the format;
+    /// nothing was appended then.
     pub fn append(&self, stream: Stream, record: &NewRecord<'_>) -> Result<Appended, LogError> {
         self.check_failed()?;
         let mut state = self.state.lock();
         let seq = state.next_seq;
-        let header = record.header(seq);
+        let header = record.header(seq)?;
         self.ensure_room(&mut state, stream, header.record_bytes_max())?;
         let before = tail_address(&state, stream);
         // A record that is half laid cannot be taken back: the log ends here.
@@ -130,14 +140,21 @@ impl Log {
         let laid_bytes = tail_address(&state, stream).saturating_sub(before);
         state.next_seq = seq.next();
         self.last_seq.store(seq.0, Ordering::Release);
-        self.unwritten_bytes.fetch_add(laid_bytes, Ordering::Relaxed);
+        self.grow_unwritten(&mut state, laid_bytes);
         if stream == Stream::User {
-            self.unsynced_bytes.fetch_add(laid_bytes, Ordering::Relaxed);
+            // Written under the lock only, so no read-modify-write is needed.
+            let appended_bytes = self.user_appended_bytes.load(Ordering::Relaxed) + laid_bytes;
+            self.user_appended_bytes
+                .store(appended_bytes, Ordering::Relaxed);
         }
         Ok(appended)
     }
 
     /// Makes sure that the stream's segment has room for a record of at most so many bytes.
+    ///
+    /// The estimate is an upper bound, so no record ever crosses its segment's end. Frame headers:
+    /// one more than the full blocks, and one if the open frame has no room. Alignment: up to a
+    /// unit at the end of one frame, and again behind the header of the next. Padding: a sector.
     fn ensure_room(
         &self,
         state: &mut State,
@@ -147,7 +164,7 @@ impl Log {
         let blocks = record_bytes / (BLOCK_BYTES - FRAME_HEADER_BYTES) + 2;
         let need = (record_bytes + blocks * FRAME_HEADER_BYTES) as u64
             + self.geometry.sector_bytes as u64
-            + (1 << self.geometry.unit_shift);
+            + (2 << self.geometry.unit_shift);
         let tail = &state.tails[stream as usize];
         if let (Some(open), Some(active)) = (tail.segment, &tail.active) {
             if active.address() + need <= self.geometry.end(open.id) {
@@ -166,7 +183,10 @@ impl Log {
         self.freeze_active(state, stream);
         self.seal_open(state, stream);
         let (birth, seq) = (state.next_birth, state.next_seq);
-        let id = state.table.open(stream.kind(), birth, seq).ok_or(LogError::Full)?;
+        let id = state
+            .table
+            .open(stream.kind(), birth, seq)
+            .ok_or(LogError::Full)?;
         state.next_birth = Birth(birth.0 + 1);
         self.views.open(id, birth, seq, 0);
         self.publish_free(state);
@@ -184,7 +204,8 @@ impl Log {
         let mut active = ActiveChunk::new(memory, start, self.geometry.end(id), context);
         let sector = header.encode(self.geometry.salt, start, self.geometry.sector_bytes);
         active.put_raw(&sector);
-        self.unwritten_bytes.fetch_add(sector.len() as u64, Ordering::Relaxed);
+        self.grow_unwritten(state, sector.len() as u64);
+        state.table.get_mut(id).used_bytes = sector.len() as u64;
         let tail = &mut state.tails[stream as usize];
         tail.segment = Some(OpenSegment { id, birth });
         tail.active = Some(active);
@@ -220,12 +241,15 @@ impl Log {
         let unpadded = active.address();
         let chunk = active.freeze();
         let end = chunk.base + chunk.len as u64;
-        self.unwritten_bytes.fetch_add(end - unpadded, Ordering::Relaxed);
         if let Some(open) = tail.segment {
             state.table.get_mut(open.id).used_bytes = end - self.geometry.start(open.id);
         }
+        self.grow_unwritten(state, end - unpadded);
         let tail = &mut state.tails[stream as usize];
-        tail.frozen.push_back(Frozen { chunk: chunk.into(), written: false });
+        tail.frozen.push_back(Frozen {
+            chunk: chunk.into(),
+            written: false,
+        });
     }
 
     /// Gives the stream an active chunk right after its last one.
@@ -264,11 +288,8 @@ impl Log {
         record: &NewRecord<'_>,
     ) -> Result<Location, LogError> {
         let seq = state.next_seq;
-        let unit = 1u64 << self.geometry.unit_shift;
         self.open_frame(state, stream, seq)?;
-        if unit > 1 {
-            self.align(state, stream, seq, unit)?;
-        }
+        self.align(state, stream, seq)?;
         let Some(active) = state.tails[stream as usize].active.as_mut() else {
             return Err(LogError::Internal("no active chunk"));
         };
@@ -288,17 +309,23 @@ impl Log {
         Ok(location)
     }
 
-    fn align(
-        &self,
-        state: &mut State,
-        stream: Stream,
-        seq: SeqNo,
-        unit: u64,
-    ) -> Result<(), LogError> {
-        if let Some(active) = state.tails[stream as usize].active.as_mut() {
-            active.align(unit);
+    /// Goes to the next multiple of the location unit inside a frame with room.
+    fn align(&self, state: &mut State, stream: Stream, seq: SeqNo) -> Result<(), LogError> {
+        let unit = 1u64 << self.geometry.unit_shift;
+        if unit == 1 {
+            return Ok(());
         }
-        self.open_frame(state, stream, seq)
+        // The open frame may end before the next multiple; a fresh one holds several. Behind a
+        // fresh header the address need not be a multiple, so it takes its own alignment.
+        for _ in 0..2 {
+            if let Some(active) = state.tails[stream as usize].active.as_mut() {
+                if active.align(unit) {
+                    return Ok(());
+                }
+            }
+            self.open_frame(state, stream, seq)?;
+        }
+        Err(LogError::Internal("a fresh frame has no aligned place"))
     }
 
     fn lay_bytes(
@@ -331,10 +358,16 @@ impl Log {
         let mut birth = Birth(0);
         if let Some(open) = state.tails[stream as usize].segment {
             birth = open.birth;
+            let end = tail_address(state, stream);
             let segment = state.table.get_mut(open.id);
             segment.records += 1;
             segment.dead += u32::from(!record.is_indexed());
+            if record.is_indexed() {
+                segment.appended_sum = segment.appended_sum.wrapping_add(record.key_hash);
+            }
             segment.last_seq = seq;
+            // Kept up to the record, so that a checkpoint's cut within a frame covers it.
+            segment.used_bytes = end.saturating_sub(self.geometry.start(open.id));
         }
         if let Some(id) = record.displaced.and_then(|l| self.geometry.segment_at(l)) {
             let segment = state.table.get_mut(id);
@@ -343,7 +376,11 @@ impl Log {
             segment.displaced_sum = segment.displaced_sum.wrapping_add(record.key_hash);
             segment.last_displaced = seq;
         }
-        Appended { location, seq, birth }
+        Appended {
+            location,
+            seq,
+            birth,
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct FrozenChunk {
     pub(crate) len: usize,
     /// The last record goes on in the next chunk of the stream.
     pub(crate) ends_within_record: bool,
+    /// The generation of the segment that it belongs to.
+    pub(crate) birth: Birth,
 }
 
 impl ActiveChunk {
@@ -156,11 +158,19 @@ impl ActiveChunk {
         rest
     }
 
-    /// Adds zero bytes until the next address is a multiple of `unit`.
-    pub(crate) fn align(&mut self, unit: u64) {
-        while self.address() % unit != 0 && self.room() > 0 {
-            self.put(&[0]);
+    /// Adds zero bytes until the next address is a multiple of `unit`, a power of two; false if
+    /// the open frame ends before there is room at such an address.
+    pub(crate) fn align(&mut self, unit: u64) -> bool {
+        let pad = (self.address().next_multiple_of(unit) - self.address()) as usize;
+        let pad = pad.min(self.room());
+        let end = self.position + pad;
+        self.memory[self.position..end].fill(0);
+        // Padding behind whole records cuts none of them.
+        if self.whole == self.position {
+            self.whole = end;
         }
+        self.position = end;
+        self.room() > 0 && self.address().is_multiple_of(unit)
     }
 
     /// Says that all records so far are whole.
@@ -187,7 +197,12 @@ impl ActiveChunk {
             durable_seq: frame.durable_seq,
         };
         let address = self.base + frame.start as u64;
-        seal_frame(self.context.salt, address, &header, &mut self.memory[frame.start..end]);
+        seal_frame(
+            self.context.salt,
+            address,
+            &header,
+            &mut self.memory[frame.start..end],
+        );
         if self.whole == self.position {
             self.whole = end;
         }
@@ -202,21 +217,29 @@ impl ActiveChunk {
             len: self.position,
             ends_within_record: self.whole != self.position,
             memory: self.memory,
+            birth: self.context.birth,
         }
     }
 
     /// The bytes so far, if `address` is among them.
     pub(crate) fn bytes_from(&self, address: u64) -> Option<&[u8]> {
         let from = usize::try_from(address.checked_sub(self.base)?).ok()?;
-        self.memory.get(from..self.position).filter(|b| !b.is_empty())
+        self.memory
+            .get(from..self.position)
+            .filter(|b| !b.is_empty())
     }
 
     /// Where the frame that holds `address` starts, its first record and that record's order: only
-    /// for the frame that is still open.
+    /// for the frame that is still open. Segments do not follow each other by address: what lies
+    /// beyond the chunk may well be a chunk of an earlier segment.
     pub(crate) fn open_frame_at(&self, address: u64) -> Option<(u64, usize, SeqNo)> {
         let frame = self.frame.as_ref()?;
         let start = self.base + frame.start as u64;
-        (address >= start).then_some((start, frame.first_record, frame.first_seq))
+        (start..self.address()).contains(&address).then_some((
+            start,
+            frame.first_record,
+            frame.first_seq,
+        ))
     }
 }
 
@@ -276,7 +299,10 @@ mod tests {
         assert!(chunk.open_frame(SeqNo(2), SeqNo(0)));
         let rest = chunk.put(rest);
         assert_eq!(rest.len(), 6000 - 480 - 4064);
-        assert!(!chunk.open_frame(SeqNo(2), SeqNo(0)), "the limit is reached");
+        assert!(
+            !chunk.open_frame(SeqNo(2), SeqNo(0)),
+            "the limit is reached"
+        );
         let frozen = chunk.freeze();
         assert_eq!((frozen.len, frozen.ends_within_record), (512 + 4096, true));
     }

@@ -28,7 +28,10 @@ impl fmt::Display for LogError {
             LogError::Damaged(error) => error.fmt(f),
             LogError::Full => f.write_str("no free segment is left"),
             LogError::Failed(first) => {
-                write!(f, "the store stopped writing after an earlier failure: {first}")
+                write!(
+                    f,
+                    "the store stopped writing after an earlier failure: {first}"
+                )
             }
             LogError::Internal(what) => write!(f, "internal error in the log: {what}"),
         }

@@ -25,11 +25,14 @@ enum Reach {
 }
 
 impl Log {
-    /// Returns when every record up to `seq` is durable. One sync serves everybody who waits.
+    /// Returns when every record up to `seq`, or the newest one if that is older, is durable. One
+    /// sync serves everybody who waits.
     ///
     /// # Errors
     /// The failure of the write or sync, or of an earlier one.
     pub fn sync_to(&self, seq: SeqNo) -> Result<(), LogError> {
+        // An order that was not given yet would never become durable.
+        let seq = seq.min(self.last_seq());
         while self.durable_seq() < seq {
             self.check_failed()?;
             if !self.enter_gate(|| self.durable_seq() >= seq) {
@@ -68,7 +71,6 @@ impl Log {
     }
 
     fn flush(&self, reach: Reach) -> Result<(), LogError> {
-        self.check_failed()?;
         self.enter_gate(|| false);
         let result = self.write_chunks(reach).map(|_| ());
         self.leave_gate();
@@ -78,14 +80,17 @@ impl Log {
     /// Waits until nobody flushes, then takes the gate; false if `done` came true before.
     fn enter_gate(&self, done: impl Fn() -> bool) -> bool {
         let mut gate = self.gate.lock();
-        while gate.busy {
-            self.gate_opened.wait(&mut gate);
+        loop {
+            // Asked under the gate: whoever held it last may have done this caller's work.
             if done() {
                 return false;
             }
+            if !gate.busy {
+                gate.busy = true;
+                return true;
+            }
+            self.gate_opened.wait(&mut gate);
         }
-        gate.busy = true;
-        true
     }
 
     fn leave_gate(&self) {
@@ -93,33 +98,41 @@ impl Log {
         self.gate_opened.notify_all();
     }
 
+    /// Called with the gate held.
     fn sync_now(&self) -> Result<(), LogError> {
-        let unsynced = self.unsynced_bytes.load(Ordering::Relaxed);
         let reached = self.write_chunks(Reach::All)?;
         self.media.sync().map_err(|e| self.fail(e.into()))?;
+        // What failed meanwhile, elsewhere in the store, spoils this success too.
+        self.check_failed()?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        self.unsynced_bytes.fetch_sub(unsynced, Ordering::Relaxed);
-        self.durable_seq.fetch_max(reached.0, Ordering::AcqRel);
+        self.user_synced_bytes
+            .store(reached.user_bytes, Ordering::Release);
+        self.durable_seq.fetch_max(reached.seq.0, Ordering::AcqRel);
         Ok(())
     }
 
-    /// Writes what `reach` says; gives the order up to which everything is on media.
-    fn write_chunks(&self, reach: Reach) -> Result<SeqNo, LogError> {
+    /// Writes what `reach` says, with the gate held; gives how far the log went when it began.
+    fn write_chunks(&self, reach: Reach) -> Result<Reached, LogError> {
+        // Again, for whoever waited for the gate while the log failed.
+        self.check_failed()?;
         let (chunks, reached) = {
             let mut state = self.state.lock();
-            let reached = SeqNo(state.next_seq.0 - 1);
+            let reached = Reached {
+                seq: SeqNo(state.next_seq.0 - 1),
+                user_bytes: self.user_appended_bytes.load(Ordering::Relaxed),
+            };
             if reach == Reach::All {
                 self.freeze_both(&mut state)?;
             }
             (unwritten(&state), reached)
         };
-        for (stream, chunk) in &chunks {
+        for (stream, chunk) in chunks {
             let bytes = &chunk.memory[..chunk.len];
-            self.media.write_at(chunk.base, bytes).map_err(|e| self.fail(e.into()))?;
-            self.count_written(*stream, chunk.len as u64);
-            self.note_written(*stream, chunk);
+            self.media
+                .write_at(chunk.base, bytes)
+                .map_err(|e| self.fail(e.into()))?;
+            self.note_written(stream, chunk);
         }
-        drop(chunks);
         Ok(reached)
     }
 
@@ -143,43 +156,61 @@ impl Log {
         Ok(())
     }
 
-    fn count_written(&self, stream: Stream, bytes: u64) {
+    /// Marks a chunk as written and lets go of those that no record needs in memory any more.
+    fn note_written(&self, stream: Stream, written: Arc<FrozenChunk>) {
+        let written_bytes = written.len as u64;
         let counter = match stream {
             Stream::User => &self.counters.user_bytes_written,
             Stream::Survivor => &self.counters.survivor_bytes_written,
         };
-        counter.fetch_add(bytes, Ordering::Relaxed);
-        self.unwritten_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Marks a chunk as written and lets go of those that no record needs in memory any more.
-    fn note_written(&self, stream: Stream, written: &Arc<FrozenChunk>) {
+        counter.fetch_add(written_bytes, Ordering::Relaxed);
+        // Memory beyond the pool is given back after the lock: that takes its time.
+        let mut surplus = Vec::new();
         let mut state = self.state.lock();
-        let state = &mut *state;
+        self.shrink_unwritten(&mut state, written_bytes);
         let tail = &mut state.tails[stream as usize];
         for frozen in &mut tail.frozen {
-            frozen.written |= Arc::ptr_eq(&frozen.chunk, written);
+            frozen.written |= Arc::ptr_eq(&frozen.chunk, &written);
         }
+        // The tail must hold the last reference, else the memory would not be reused.
+        drop(written);
         let done = tail.frozen.iter().take_while(|f| f.written).count();
-        let whole = (0..done).rev().find(|i| !tail.frozen[*i].chunk.ends_within_record);
+        let whole = (0..done)
+            .rev()
+            .find(|i| !tail.frozen[*i].chunk.ends_within_record);
         let Some(last) = whole else {
             return;
         };
-        for frozen in tail.frozen.drain(..=last) {
+        let State { tails, pool, .. } = &mut *state;
+        for frozen in tails[stream as usize].frozen.drain(..=last) {
             let id = self.geometry.segment_of(frozen.chunk.base);
             let end = frozen.chunk.base + frozen.chunk.len as u64 - self.geometry.start(id);
-            self.views.set_written(id, end);
-            if state.pool.len() < POOL_CHUNKS_MAX {
-                state.pool.extend(Arc::into_inner(frozen.chunk).map(|c| c.memory));
+            // A segment may have been retired since: then there is nobody left to tell.
+            if self.views.birth(id) == frozen.chunk.birth {
+                self.views.set_written(id, end);
+            }
+            match Arc::into_inner(frozen.chunk) {
+                Some(chunk) if pool.len() < POOL_CHUNKS_MAX => pool.push(chunk.memory),
+                given_back => surplus.push(given_back),
             }
         }
+        drop(state);
     }
+}
+
+/// How far the log went at the point that a flush covers.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    seq: SeqNo,
+    user_bytes: u64,
 }
 
 fn unwritten(state: &State) -> Vec<(Stream, Arc<FrozenChunk>)> {
     let of = |stream: Stream| {
         let frozen = state.tails[stream as usize].frozen.iter();
-        frozen.filter(|f| !f.written).map(move |f| (stream, Arc::clone(&f.chunk)))
+        frozen
+            .filter(|f| !f.written)
+            .map(move |f| (stream, Arc::clone(&f.chunk)))
     };
     Stream::ALL.into_iter().flat_map(of).collect()
 }

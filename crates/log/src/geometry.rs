@@ -61,7 +61,7 @@ impl LogGeometry {
     /// in its first block.
     #[must_use]
     pub fn first_frame(&self, block: u64) -> u64 {
-        if block % self.segment_bytes == 0 {
+        if block.is_multiple_of(self.segment_bytes) {
             block + self.sector_bytes as u64
         } else {
             block

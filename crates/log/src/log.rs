@@ -99,8 +99,12 @@ pub struct Log {
     pub(crate) gate_opened: Condvar,
     pub(crate) last_seq: AtomicU64,
     pub(crate) durable_seq: AtomicU64,
+    /// Changes under the state lock only.
     pub(crate) unwritten_bytes: AtomicU64,
-    pub(crate) unsynced_bytes: AtomicU64,
+    /// Bytes of user records appended by this run; changes under the state lock only.
+    pub(crate) user_appended_bytes: AtomicU64,
+    /// What that was when the newest finished sync began; changes under the gate only.
+    pub(crate) user_synced_bytes: AtomicU64,
     pub(crate) free_segments: AtomicU64,
     pub(crate) is_failed: AtomicBool,
     pub(crate) failure: Mutex<Option<LogError>>,
@@ -132,7 +136,9 @@ impl Log {
         for (id, segment) in table.iter().filter(|(_, s)| s.state != SegmentState::Free) {
             views.open(id, segment.birth, segment.first_seq, geometry.segment_bytes);
         }
-        let last = options.next_seq.0.saturating_sub(1);
+        // Order 0 stands for "before everything" and is never given.
+        let next_seq = options.next_seq.max(SeqNo(1));
+        let last = next_seq.0 - 1;
         Log {
             media,
             geometry,
@@ -140,7 +146,7 @@ impl Log {
             views,
             free_segments: AtomicU64::new(table.free_count() as u64),
             state: Mutex::new(State {
-                next_seq: options.next_seq,
+                next_seq,
                 next_birth: options.next_birth,
                 tails: [Tail::default(), Tail::default()],
                 table,
@@ -152,7 +158,8 @@ impl Log {
             last_seq: AtomicU64::new(last),
             durable_seq: AtomicU64::new(last),
             unwritten_bytes: AtomicU64::new(0),
-            unsynced_bytes: AtomicU64::new(0),
+            user_appended_bytes: AtomicU64::new(0),
+            user_synced_bytes: AtomicU64::new(0),
             is_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             size_hint: AtomicU64::new(128),
@@ -196,10 +203,26 @@ impl Log {
         self.unwritten_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes appended by users since the last sync began.
+    /// Bytes appended by users that no finished sync covers; 0 once everything is durable.
     #[must_use]
     pub fn unsynced_bytes(&self) -> u64 {
-        self.unsynced_bytes.load(Ordering::Relaxed)
+        // In this order: what was synced is never more than what was appended.
+        let synced = self.user_synced_bytes.load(Ordering::Acquire);
+        let appended = self.user_appended_bytes.load(Ordering::Relaxed);
+        appended.saturating_sub(synced)
+    }
+
+    /// Counts bytes of the tail that are not on media; `_state` proves that the lock is held.
+    pub(crate) fn grow_unwritten(&self, _state: &mut State, bytes: u64) {
+        let sum = self.unwritten_bytes.load(Ordering::Relaxed) + bytes;
+        self.unwritten_bytes.store(sum, Ordering::Relaxed);
+    }
+
+    /// The inverse of [`Log::grow_unwritten`].
+    pub(crate) fn shrink_unwritten(&self, _state: &mut State, bytes: u64) {
+        let sum = self.unwritten_bytes.load(Ordering::Relaxed);
+        let rest = sum.saturating_sub(bytes);
+        self.unwritten_bytes.store(rest, Ordering::Relaxed);
     }
 
     /// How many segments are free.
@@ -265,8 +288,9 @@ impl Log {
     /// Opens a segment for a checkpoint and gives its birth. The caller writes all of it.
     ///
     /// # Errors
-    /// [`LogError::Full`] if no segment is free.
+    /// [`LogError::Full`] if no segment is free, [`LogError::Failed`] after an earlier failure.
     pub fn open_checkpoint_segment(&self) -> Result<(SegmentId, Birth), LogError> {
+        self.check_failed()?;
         let mut state = self.state.lock();
         let (birth, seq) = (state.next_birth, state.next_seq);
         let kind = SegmentKind::Checkpoint;
@@ -285,7 +309,8 @@ impl Log {
             return;
         };
         let mut state = self.state.lock();
-        let seq = SeqNo(state.next_seq.0 - 1);
+        // Only a cut that is taken after this has an order as large.
+        let seq = state.next_seq;
         let segment = state.table.get_mut(id);
         segment.dead += 1;
         segment.voided = true;
@@ -301,17 +326,28 @@ impl Log {
         }
     }
 
-    /// Ends the life of a segment: readers of it start over. It is not free before
-    /// [`Log::release`].
+    /// Ends the life of a sealed segment, or of a checkpoint's: readers of it start over. It is
+    /// not free before [`Log::release`]. Of any other segment nothing changes.
     pub fn retire(&self, id: SegmentId) {
         let mut state = self.state.lock();
-        self.views.close(id);
-        state.table.get_mut(id).state = SegmentState::Retired;
+        let segment = state.table.get(id);
+        // A stream still appends to an open one; a free one retired would be given away twice.
+        let is_open_checkpoint =
+            segment.state == SegmentState::Open && segment.kind == SegmentKind::Checkpoint;
+        if segment.state == SegmentState::Sealed || is_open_checkpoint {
+            self.views.close(id);
+            state.table.get_mut(id).state = SegmentState::Retired;
+        }
     }
 
-    /// Makes a retired segment free for new data.
+    /// Makes a retired segment free for new data. One whose chunks still wait to be written stays
+    /// retired: their bytes would fall into its next life.
     pub fn release(&self, id: SegmentId) {
         let mut state = self.state.lock();
+        let mut chunks = state.tails.iter().flat_map(|t| &t.frozen);
+        if chunks.any(|f| self.geometry.segment_of(f.chunk.base) == id) {
+            return;
+        }
         if state.table.get(id).state == SegmentState::Retired {
             state.table.release(id);
             self.publish_free(&state);

@@ -4,13 +4,17 @@
 //! since the index was asked): that is found by the segment's birth, checked again after the read,
 //! and by walking the frame, so that only a true record start is ever taken for a record.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{fence, Ordering};
 
 use heliox_format::error::DecodeError;
-use heliox_format::frame::{advance, open_frame, payload_room, peek_frame, FRAME_HEADER_BYTES};
+use heliox_format::frame::{
+    advance, open_frame, payload_room, peek_frame, FrameHeader, FRAME_HEADER_BYTES,
+};
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
-use heliox_format::record::{decode_header, Decoded, Record, RecordHeader, RECORD_HEADER_BYTES_MAX};
+use heliox_format::record::{
+    decode_header, Decoded, Record, RecordHeader, RECORD_HEADER_BYTES_MAX,
+};
 use heliox_media::{AlignedBuf, Read};
 
 use crate::error::LogError;
@@ -41,6 +45,9 @@ pub struct Found<'a> {
     pub from_media: bool,
 }
 
+/// Takes what [`Log::read_many`] found: the index of the location and what is there.
+pub type Visit<'v> = dyn FnMut(usize, Result<Option<Found<'_>>, LogError>) + 'v;
+
 /// Where a record's bytes are.
 #[derive(Clone, Copy, Debug)]
 struct Parsed {
@@ -62,7 +69,9 @@ impl SeqBase {
     fn seq(self, header: &RecordHeader) -> SeqNo {
         match self {
             SeqBase::First(seq) => seq,
-            SeqBase::After(previous) => SeqNo(previous.0 + 1 + header.seq_gap),
+            SeqBase::After(previous) => {
+                SeqNo(previous.0.saturating_add(1).saturating_add(header.seq_gap))
+            }
         }
     }
 }
@@ -75,7 +84,12 @@ impl Parsed {
     fn record<'a>(&self, bytes: &'a [u8]) -> Record<'a> {
         let body = &bytes[self.header_bytes..self.total()];
         let (key, value) = body.split_at(self.header.key_bytes as usize);
-        Record { header: self.header, seq: self.seq, key, value }
+        Record {
+            header: self.header,
+            seq: self.seq,
+            key,
+            value,
+        }
     }
 }
 
@@ -88,12 +102,29 @@ struct Window<'a> {
 
 impl<'a> Window<'a> {
     fn from(&self, address: u64) -> Option<&'a [u8]> {
-        self.bytes.get(usize::try_from(address.checked_sub(self.base)?).ok()?..)
+        self.bytes
+            .get(usize::try_from(address.checked_sub(self.base)?).ok()?..)
     }
 
     fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }
+}
+
+/// What the tail knows of a location.
+enum InTail {
+    /// The record was copied.
+    Copied(Parsed),
+    /// It lies in a part of the segment that is on media.
+    OnMedia,
+    /// No record is there in the life of the segment that was asked for.
+    Nothing,
+}
+
+/// A verified frame that holds a target's address.
+struct Frame {
+    start: u64,
+    header: FrameHeader,
 }
 
 /// A place to read from, before the read.
@@ -121,15 +152,19 @@ impl Log {
             return Ok(None);
         };
         let ReadBuf { block, gather } = buf;
-        if let Some(parsed) = self.read_tail(target, gather) {
-            let record = parsed.record(gather);
-            return Ok(Some(Found { record, birth: target.birth, from_media: false }));
+        match self.read_tail(target, gather) {
+            InTail::OnMedia => {}
+            InTail::Nothing => return Ok(None),
+            InTail::Copied(parsed) => return Ok(Some(found_in_tail(target, &parsed, gather))),
         }
         let (from, to) = self.first_read(target.address);
         let memory = reuse(block, (to - from) as usize)?;
         self.media.read_at(from, memory)?;
         self.count_read(to - from);
-        let window = Window { base: from, bytes: memory };
+        let window = Window {
+            base: from,
+            bytes: memory,
+        };
         self.parse(target, window, gather)
     }
 
@@ -142,19 +177,18 @@ impl Log {
         &self,
         locations: &[Location],
         buf: &mut ReadBuf,
-        visit: &mut dyn FnMut(usize, Result<Option<Found<'_>>, LogError>),
+        visit: &mut Visit<'_>,
     ) -> Result<(), LogError> {
         let mut wanted: Vec<(usize, Target)> = Vec::with_capacity(locations.len());
         for (i, location) in locations.iter().enumerate() {
             match self.target(*location) {
                 None => visit(i, Ok(None)),
                 Some(target) => match self.read_tail(target, &mut buf.gather) {
-                    Some(parsed) => {
-                        let record = parsed.record(&buf.gather);
-                        let birth = target.birth;
-                        visit(i, Ok(Some(Found { record, birth, from_media: false })));
+                    InTail::OnMedia => wanted.push((i, target)),
+                    InTail::Nothing => visit(i, Ok(None)),
+                    InTail::Copied(parsed) => {
+                        visit(i, Ok(Some(found_in_tail(target, &parsed, &buf.gather))));
                     }
-                    None => wanted.push((i, target)),
                 },
             }
         }
@@ -167,13 +201,19 @@ impl Log {
         let mut reads: Vec<Read<'_>> = spans
             .iter()
             .zip(&mut memories)
-            .map(|(s, memory)| Read { offset: s.from, buf: memory })
+            .map(|(s, memory)| Read {
+                offset: s.from,
+                buf: memory,
+            })
             .collect();
         self.media.read_many(&mut reads)?;
         drop(reads);
         for (span, memory) in spans.iter().zip(&memories) {
             self.count_read(span.to - span.from);
-            let window = Window { base: span.from, bytes: memory };
+            let window = Window {
+                base: span.from,
+                bytes: memory,
+            };
             for (i, target) in &wanted[span.first..span.last] {
                 visit(*i, self.parse(*target, window, &mut buf.gather));
             }
@@ -185,11 +225,17 @@ impl Log {
         let segment = self.geometry.segment_at(location)?;
         let birth = self.views.birth(segment);
         let address = self.geometry.address(location);
-        (birth.0 != 0).then_some(Target { address, segment, birth })
+        (birth.0 != 0).then_some(Target {
+            address,
+            segment,
+            birth,
+        })
     }
 
     fn count_read(&self, bytes: u64) {
-        self.counters.record_bytes_read.fetch_add(bytes, Ordering::Relaxed);
+        self.counters
+            .record_bytes_read
+            .fetch_add(bytes, Ordering::Relaxed);
         self.counters.record_reads.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -226,7 +272,12 @@ impl Log {
                     span.to = span.to.max(to);
                     span.last = n + 1;
                 }
-                _ => spans.push(Span { from, to, first: n, last: n + 1 }),
+                _ => spans.push(Span {
+                    from,
+                    to,
+                    first: n,
+                    last: n + 1,
+                }),
             }
         }
         spans
@@ -235,28 +286,49 @@ impl Log {
     // ---- the unflushed tail ----
 
     /// Copies the record out of the tail, if it is still there.
-    fn read_tail(&self, target: Target, gather: &mut Vec<u8>) -> Option<Parsed> {
+    fn read_tail(&self, target: Target, gather: &mut Vec<u8>) -> InTail {
         let offset = target.address - self.geometry.start(target.segment);
         if offset < self.views.written_bytes(target.segment) {
-            return None;
+            return InTail::OnMedia;
         }
         let state = self.state.lock();
-        let tail = self.tail_of(&state, target.address)?;
-        let base = self.tail_seq(tail, target.address)?;
+        // Lives begin and end under the lock: from here on this one stays what it is.
+        if self.views.birth(target.segment) != target.birth {
+            return InTail::Nothing;
+        }
+        if let Some(tail) = self.tail_of(&state, target.address) {
+            let copied = self.copy_from_tail(tail, target.address, gather);
+            return copied.map_or(InTail::Nothing, InTail::Copied);
+        }
+        if offset < self.views.written_bytes(target.segment) {
+            return InTail::OnMedia;
+        }
+        InTail::Nothing
+    }
+
+    fn copy_from_tail(&self, tail: &Tail, address: u64, gather: &mut Vec<u8>) -> Option<Parsed> {
+        let base = self.tail_seq(tail, address)?;
         gather.clear();
-        gather_tail(tail, target.address, RECORD_HEADER_BYTES_MAX, gather);
-        let Ok(Decoded::Record(header, header_bytes)) = decode_header(target.address, gather)
-        else {
+        gather_tail(tail, address, RECORD_HEADER_BYTES_MAX, gather);
+        let Ok(Decoded::Record(header, header_bytes)) = decode_header(address, gather) else {
             return None;
         };
-        let parsed = Parsed { header, header_bytes, seq: base.seq(&header) };
+        let seq = base.seq(&header);
+        let parsed = Parsed {
+            header,
+            header_bytes,
+            seq,
+        };
         gather.clear();
-        gather_tail(tail, target.address, parsed.total(), gather);
+        gather_tail(tail, address, parsed.total(), gather);
         (gather.len() == parsed.total()).then_some(parsed)
     }
 
     fn tail_of<'s>(&self, state: &'s State, address: u64) -> Option<&'s Tail> {
-        state.tails.iter().find(|tail| tail_bytes(tail, address).is_some())
+        state
+            .tails
+            .iter()
+            .find(|tail| tail_bytes(tail, address).is_some())
     }
 
     /// The order of the record at `address`, found by walking its frame.
@@ -270,7 +342,10 @@ impl Log {
         let block = LogGeometry::block_of(address);
         let chunk_base = tail.frozen.iter().map(|f| f.chunk.base);
         let active_base = tail.active.as_ref().map(|a| a.base());
-        let base = chunk_base.chain(active_base).filter(|b| *b <= address).max()?;
+        let base = chunk_base
+            .chain(active_base)
+            .filter(|b| *b <= address)
+            .max()?;
         let mut at = self.geometry.first_frame(block).max(base);
         if at % self.geometry.segment_bytes == 0 {
             at = self.geometry.first_frame(at);
@@ -299,6 +374,7 @@ impl Log {
     ) -> Result<Option<Found<'b>>, LogError> {
         let result = self.parse_verified(target, window, gather);
         // What was read may belong to a later life of the segment: only now can it be trusted.
+        fence(Ordering::Acquire);
         if self.views.birth(target.segment) != target.birth {
             return Ok(None);
         }
@@ -314,19 +390,31 @@ impl Log {
         let found = |parsed: Parsed, bytes: &'b [u8]| {
             self.learn_size(parsed.total());
             let record = parsed.record(bytes);
-            Ok(Some(Found { record, birth: target.birth, from_media: true }))
+            Ok(Some(Found {
+                record,
+                birth: target.birth,
+                from_media: true,
+            }))
         };
-        let (start, used, first_record, first_seq) = self.find_frame(target, window)?;
+        let Some(Frame { start, header }) = self.find_frame(target, window)? else {
+            return Ok(None);
+        };
+        let used = header.used_bytes as usize;
         let Some(frame) = window.from(start).and_then(|b| b.get(..used)) else {
             return Err(LogError::Internal("a verified frame left its window"));
         };
         let offset = (target.address - start) as usize;
-        let Some(base) = walk(frame, first_record, first_seq, offset) else {
+        let first_record = header.first_record as usize;
+        let Some(base) = walk(frame, first_record, header.first_seq, offset) else {
             return Ok(None);
         };
         let here = &frame[offset..];
         if let Decoded::Record(header, header_bytes) = decode_header(target.address, here)? {
-            let parsed = Parsed { header, header_bytes, seq: base.seq(&header) };
+            let parsed = Parsed {
+                header,
+                header_bytes,
+                seq: base.seq(&header),
+            };
             if parsed.total() <= here.len() {
                 return found(parsed, here);
             }
@@ -337,56 +425,52 @@ impl Log {
         found(parsed, gather)
     }
 
-    /// The verified frame that holds the target's address: start, used bytes, first record, order.
-    fn find_frame(
-        &self,
-        target: Target,
-        window: Window<'_>,
-    ) -> Result<(u64, usize, usize, SeqNo), LogError> {
-        let block = LogGeometry::block_of(target.address);
-        let mut at = self.geometry.first_frame(block);
-        let mut damage = None;
-        while at <= target.address {
-            let bytes = window.from(at).unwrap_or_default();
-            match peek_frame(at, bytes) {
-                Ok(header) if target.address >= at + u64::from(header.frame_bytes) => {
-                    at += u64::from(header.frame_bytes);
-                }
-                Ok(_) => match self.verify_frame(target, at, bytes) {
-                    Ok(found) => return Ok(found),
-                    Err(error) => {
-                        damage.get_or_insert(error);
-                        at += SECTOR_BYTES_MIN as u64;
-                    }
-                },
-                // A damaged neighbour must not hide this frame: try every sector after it.
-                Err(error) => {
-                    damage.get_or_insert(error);
-                    at += SECTOR_BYTES_MIN as u64;
-                }
-            }
+    /// The verified frame that holds the target's address; none in a segment's header.
+    fn find_frame(&self, target: Target, window: Window<'_>) -> Result<Option<Frame>, LogError> {
+        let first = self
+            .geometry
+            .first_frame(LogGeometry::block_of(target.address));
+        if target.address < first {
+            return Ok(None);
         }
-        let nothing = || DecodeError::new("frame", target.address, "start", block, at);
-        Err(LogError::Damaged(damage.unwrap_or_else(nothing)))
+        let mut at = first;
+        while let Ok(header) = peek_frame(at, window.from(at).unwrap_or_default()) {
+            let end = at + u64::from(header.frame_bytes);
+            if target.address < end {
+                break;
+            }
+            at = end;
+        }
+        let damage = match self.verify_frame(target, window, at) {
+            Ok(frame) => return Ok(Some(frame)),
+            Err(error) => error,
+        };
+        // A damaged neighbour must not hide this frame, nor lead past it: try every sector.
+        let sectors = (first..=target.address).step_by(SECTOR_BYTES_MIN);
+        let mut frames = sectors.map(|at| self.verify_frame(target, window, at));
+        let frame = frames.find_map(Result::ok);
+        frame.map(Some).ok_or(LogError::Damaged(damage))
     }
 
+    /// The frame at `at`, if it is whole, of the right life, and holds the target.
     fn verify_frame(
         &self,
         target: Target,
+        window: Window<'_>,
         at: u64,
-        bytes: &[u8],
-    ) -> Result<(u64, usize, usize, SeqNo), DecodeError> {
+    ) -> Result<Frame, DecodeError> {
+        let bytes = window.from(at).unwrap_or_default();
         let header = open_frame(self.geometry.salt, at, bytes)?;
         if header.birth != target.birth {
             let (want, have) = (u64::from(target.birth.0), u64::from(header.birth.0));
             return Err(DecodeError::new("frame", at, "birth", want, have));
         }
-        let used = header.used_bytes as usize;
-        if target.address >= at + used as u64 {
+        let end = at + u64::from(header.frame_bytes);
+        if target.address >= end {
             let want = target.address;
-            return Err(DecodeError::new("frame", at, "used size", want, at + used as u64));
+            return Err(DecodeError::new("frame", at, "frame size", want, end));
         }
-        Ok((at, used, header.first_record as usize, header.first_seq))
+        Ok(Frame { start: at, header })
     }
 
     /// Collects the rest of a record from the frames of the following blocks.
@@ -401,7 +485,11 @@ impl Log {
         let mut more: Option<(u64, AlignedBuf)> = None;
         loop {
             if let Decoded::Record(header, header_bytes) = decode_header(target.address, gather)? {
-                let parsed = Parsed { header, header_bytes, seq: base.seq(&header) };
+                let parsed = Parsed {
+                    header,
+                    header_bytes,
+                    seq: base.seq(&header),
+                };
                 if gather.len() >= parsed.total() {
                     gather.truncate(parsed.total());
                     return Ok(parsed);
@@ -413,12 +501,23 @@ impl Log {
             } else if block >= window.end() && more.is_none() {
                 // The header itself goes on beyond what was read.
                 let one = self.read_range(block, block + BLOCK)?;
-                self.take_frame(target, Window { base: block, bytes: &one }, block, gather)?;
+                self.take_frame(
+                    target,
+                    Window {
+                        base: block,
+                        bytes: &one,
+                    },
+                    block,
+                    gather,
+                )?;
                 block += BLOCK;
                 continue;
             }
             let source = match &more {
-                Some((from, memory)) if block >= *from => Window { base: *from, bytes: memory },
+                Some((from, memory)) if block >= *from => Window {
+                    base: *from,
+                    bytes: memory,
+                },
                 _ => window,
             };
             self.take_frame(target, source, block, gather)?;
@@ -435,7 +534,7 @@ impl Log {
         gather: &mut Vec<u8>,
     ) -> Result<(), LogError> {
         let cut = || DecodeError::new("record", target.address, "continuation", block, 0);
-        if block % BLOCK != 0 || block >= self.geometry.end(target.segment) {
+        if !block.is_multiple_of(BLOCK) || block >= self.geometry.end(target.segment) {
             return Err(LogError::Damaged(cut()));
         }
         let bytes = source.from(block).ok_or_else(|| LogError::Damaged(cut()))?;
@@ -462,6 +561,14 @@ impl Log {
         self.media.read_at(from, &mut memory)?;
         self.count_read(to - from);
         Ok(memory)
+    }
+}
+
+fn found_in_tail<'a>(target: Target, parsed: &Parsed, gather: &'a [u8]) -> Found<'a> {
+    Found {
+        record: parsed.record(gather),
+        birth: target.birth,
+        from_media: false,
     }
 }
 
@@ -520,7 +627,7 @@ fn gather_tail(tail: &Tail, mut address: u64, n: usize, out: &mut Vec<u8>) {
         let take = bytes.len().min(payload_room(address)).min(goal - out.len());
         out.extend_from_slice(&bytes[..take]);
         address += take as u64;
-        if address % BLOCK == 0 {
+        if address.is_multiple_of(BLOCK) {
             address += FRAME_HEADER_BYTES as u64;
         }
     }
@@ -542,7 +649,10 @@ mod tests {
         header.seq_gap = 4;
         header.encode(&mut frame);
         frame.extend_from_slice(b"kvv");
-        assert_eq!(walk(&frame, 32, SeqNo(9), 32), Some(SeqBase::First(SeqNo(9))));
+        assert_eq!(
+            walk(&frame, 32, SeqNo(9), 32),
+            Some(SeqBase::First(SeqNo(9)))
+        );
         let base = walk(&frame, 32, SeqNo(9), second).unwrap();
         assert_eq!(base.seq(&header), SeqNo(14));
         assert_eq!(walk(&frame, 32, SeqNo(9), second - 1), None);

@@ -100,8 +100,11 @@ impl SegmentScanner {
         used_bytes: Option<u64>,
     ) -> Result<SegmentScanner, LogError> {
         let base = geometry.start(id);
-        let limit = used_bytes.unwrap_or(geometry.segment_bytes) as usize;
-        let padded = limit.max(geometry.sector_bytes).next_multiple_of(BLOCK_BYTES);
+        let used_bytes_max = used_bytes.unwrap_or(geometry.segment_bytes);
+        let limit = used_bytes_max.min(geometry.segment_bytes) as usize;
+        let padded = limit
+            .max(geometry.sector_bytes)
+            .next_multiple_of(BLOCK_BYTES);
         let mut memory = AlignedBuf::for_read(padded.min(geometry.segment_bytes as usize))?;
         for (i, piece) in memory.chunks_mut(READ_PIECE_BYTES).enumerate() {
             media.read_at(base + (i * READ_PIECE_BYTES) as u64, piece)?;
@@ -269,7 +272,9 @@ impl SegmentScanner {
         let Some(mut partial) = self.partial.take() else {
             return Entered::Frame;
         };
-        partial.bytes.extend_from_slice(&self.memory[start + FRAME_HEADER_BYTES..self.cursor]);
+        partial
+            .bytes
+            .extend_from_slice(&self.memory[start + FRAME_HEADER_BYTES..self.cursor]);
         let address = self.geometry.address(partial.location);
         match decode_header(address, &partial.bytes) {
             Ok(Decoded::Record(header, header_bytes))
@@ -345,7 +350,9 @@ impl PartialBase {
     fn seq(self, header: &RecordHeader) -> SeqNo {
         match self {
             PartialBase::First(seq) => seq,
-            PartialBase::After(previous) => SeqNo(previous.0 + 1 + header.seq_gap),
+            PartialBase::After(previous) => {
+                SeqNo(previous.0.saturating_add(1).saturating_add(header.seq_gap))
+            }
         }
     }
 }
@@ -366,5 +373,10 @@ enum Entered {
 fn record_of(header: RecordHeader, header_bytes: usize, seq: SeqNo, bytes: &[u8]) -> Record<'_> {
     let body = &bytes[header_bytes..header_bytes + header.body_bytes()];
     let (key, value) = body.split_at(header.key_bytes as usize);
-    Record { header, seq, key, value }
+    Record {
+        header,
+        seq,
+        key,
+        value,
+    }
 }

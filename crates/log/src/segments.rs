@@ -45,6 +45,10 @@ pub struct Segment {
     pub displaced: u32,
     /// The sum of the hashes of the keys of these records.
     pub displaced_sum: u64,
+    /// The sum of the hashes of the keys of its own records, as far as the index points to them
+    /// when they are appended. Once all are displaced, the two sums agree, or a record lost its
+    /// entry to another key.
+    pub appended_sum: u64,
     /// The order of the last record that displaced one of its records.
     pub last_displaced: SeqNo,
     /// The order at which an entry last went without a record that says so.
@@ -65,6 +69,7 @@ impl Segment {
         dead: 0,
         displaced: 0,
         displaced_sum: 0,
+        appended_sum: 0,
         last_displaced: SeqNo::ZERO,
         unlogged_removal: SeqNo::ZERO,
         voided: false,
@@ -152,8 +157,12 @@ impl SegmentTable {
         Some(id)
     }
 
-    /// Puts a segment that media hold back into the table; used by recovery.
-    pub fn restore(&mut self, entry: &SegmentEntry) {
+    /// Puts a segment that media hold back into the table; used by recovery. False, and nothing
+    /// changes, for an id beyond the store: the entry is damaged.
+    pub fn restore(&mut self, entry: &SegmentEntry) -> bool {
+        if entry.id.0 as usize >= self.segments.len() {
+            return false;
+        }
         self.free.retain(|id| *id != entry.id);
         *self.get_mut(entry.id) = Segment {
             state: SegmentState::Sealed,
@@ -165,9 +174,11 @@ impl SegmentTable {
             records: entry.records,
             displaced: entry.displaced,
             displaced_sum: entry.displaced_sum,
+            appended_sum: entry.appended_sum,
             voided: entry.voided,
             ..Segment::FREE
         };
+        true
     }
 
     /// Makes a retired segment free.
@@ -197,6 +208,7 @@ impl SegmentTable {
                 records: s.records,
                 displaced: s.displaced,
                 displaced_sum: s.displaced_sum,
+                appended_sum: s.appended_sum,
                 voided: s.voided,
                 sealed: s.state == SegmentState::Sealed,
             })
@@ -226,7 +238,8 @@ impl SegmentViews {
     /// Announces a new life of a segment.
     pub fn open(&self, id: SegmentId, birth: Birth, first_seq: SeqNo, written_bytes: u64) {
         let view = &self.0[id.0 as usize];
-        view.written_bytes.store(written_bytes as u32, Ordering::Relaxed);
+        view.written_bytes
+            .store(written_bytes as u32, Ordering::Relaxed);
         view.first_seq.store(first_seq.0, Ordering::Relaxed);
         view.birth.store(birth.0, Ordering::Release);
     }
@@ -236,10 +249,11 @@ impl SegmentViews {
         self.0[id.0 as usize].birth.store(0, Ordering::Release);
     }
 
-    /// The life that a segment is in; birth 0 means none.
+    /// The life that a segment is in; birth 0 means none, as for an id beyond the store.
     #[must_use]
     pub fn birth(&self, id: SegmentId) -> Birth {
-        Birth(self.0[id.0 as usize].birth.load(Ordering::Acquire))
+        let view = self.0.get(id.0 as usize);
+        Birth(view.map_or(0, |view| view.birth.load(Ordering::Acquire)))
     }
 
     /// The order that the next record had when the segment was opened.
@@ -275,13 +289,18 @@ mod tests {
         assert!(table.open(SegmentKind::User, Birth(3), SeqNo(5)).is_none());
         table.release(id);
         assert_eq!(table.get(id).state, SegmentState::Free);
-        assert_eq!(table.open(SegmentKind::Survivor, Birth(3), SeqNo(6)), Some(id));
+        assert_eq!(
+            table.open(SegmentKind::Survivor, Birth(3), SeqNo(6)),
+            Some(id)
+        );
     }
 
     #[test]
     fn entries_and_restore_are_inverse() {
         let mut table = SegmentTable::new(3);
-        let id = table.open(SegmentKind::Survivor, Birth(8), SeqNo(5)).unwrap();
+        let id = table
+            .open(SegmentKind::Survivor, Birth(8), SeqNo(5))
+            .unwrap();
         let segment = table.get_mut(id);
         segment.records = 10;
         segment.dead = 4;
@@ -290,7 +309,12 @@ mod tests {
         assert_eq!(segment.live_bytes(), 600);
         let entries = table.entries();
         let mut other = SegmentTable::new(3);
-        other.restore(&entries[0]);
+        assert!(other.restore(&entries[0]));
+        let beyond = SegmentEntry {
+            id: SegmentId(3),
+            ..entries[0]
+        };
+        assert!(!other.restore(&beyond), "an id beyond the store");
         assert_eq!(other.free_count(), 2);
         assert_eq!(other.get(id).displaced_sum, 77);
         assert_eq!(other.get(id).birth, Birth(8));

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 
 use crate::error::{MediaError, Operation};
 use crate::sticky::Sticky;
+use crate::uring::{self, Request, RingPool};
 use crate::{check_request, sys, Geometry, IoKind, IoMode, Media, Read};
 
 /// How a file or device is opened.
@@ -49,6 +50,8 @@ pub struct FileMedia {
     is_device: bool,
     geometry: Geometry,
     sticky: Sticky,
+    /// Where batches of reads go; none for blocking calls.
+    rings: Option<&'static RingPool>,
     /// Syncs begun so far.
     syncs_begun: AtomicU64,
     sync_turn: Mutex<()>,
@@ -107,22 +110,14 @@ impl FileMedia {
             open_descriptor(path, is_device, options.direct).map_err(|e| open_error(&name, &e))?;
         lock(&name, &file)?;
         let geometry = geometry_of(&file, is_device, direct).map_err(|e| open_error(&name, &e))?;
-        FileMedia::assemble(name, file, is_device, geometry, options.io_mode)
-    }
-
-    fn assemble(
-        name: Arc<str>,
-        file: File,
-        is_device: bool,
-        geometry: Geometry,
-        _io_mode: IoMode,
-    ) -> Result<FileMedia, MediaError> {
+        let rings = rings_for(&name, options.io_mode, direct, uring::shared())?;
         Ok(FileMedia {
             sticky: Sticky::new(Arc::clone(&name)),
             name,
             file,
             is_device,
             geometry,
+            rings,
             syncs_begun: AtomicU64::new(0),
             sync_turn: Mutex::new(()),
         })
@@ -136,6 +131,31 @@ impl FileMedia {
 
     fn check(&self, offset: u64, len: usize, address: usize) -> Result<(), MediaError> {
         check_request(&self.name, &self.geometry, offset, len as u64, address)
+    }
+
+    /// The rings that this file's batches go to; none for blocking calls.
+    pub(crate) fn rings(&self) -> Option<&'static RingPool> {
+        self.rings
+    }
+
+    /// One read for a ring; the arguments were checked.
+    pub(crate) fn request<'a>(&'a self, offset: u64, buf: &'a mut [u8]) -> Request<'a> {
+        Request {
+            name: &self.name,
+            file: &self.file,
+            offset,
+            buf,
+        }
+    }
+
+    /// `None` if there are no rings, or none is free.
+    fn read_by_ring(&self, reads: &mut [Read<'_>]) -> Option<Result<(), MediaError>> {
+        let rings = self.rings.filter(|_| reads.len() > 1)?;
+        let mut requests: Vec<_> = reads
+            .iter_mut()
+            .map(|read| self.request(read.offset, read.buf))
+            .collect();
+        rings.read(&mut requests)
     }
 
     fn sync_in_turn(&self) -> Result<(), MediaError> {
@@ -175,10 +195,12 @@ impl Media for FileMedia {
         for read in reads.iter() {
             self.check(read.offset, read.buf.len(), read.buf.as_ptr() as usize)?;
         }
-        for read in reads {
-            read_blocking(&self.name, &self.file, read.offset, read.buf)?;
+        if let Some(result) = self.read_by_ring(reads) {
+            return result;
         }
-        Ok(())
+        reads
+            .iter_mut()
+            .try_for_each(|read| read_blocking(&self.name, &self.file, read.offset, read.buf))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
@@ -242,7 +264,36 @@ impl Media for FileMedia {
     }
 
     fn io_kind(&self) -> IoKind {
-        IoKind::Blocking
+        match self.rings {
+            Some(_) => IoKind::Uring,
+            None => IoKind::Blocking,
+        }
+    }
+
+    fn as_file(&self) -> Option<&FileMedia> {
+        Some(self)
+    }
+}
+
+/// Which rings a file uses. Through the page cache, rings would only move copying to kernel
+/// threads, so they are used there on demand only.
+fn rings_for<'p>(
+    name: &Arc<str>,
+    mode: IoMode,
+    direct: bool,
+    granted: Result<&'p RingPool, i32>,
+) -> Result<Option<&'p RingPool>, MediaError> {
+    match (mode, granted) {
+        (IoMode::Blocking, _) | (IoMode::Auto, Err(_)) => Ok(None),
+        (IoMode::Auto, Ok(pool)) => Ok(Some(pool).filter(|_| direct)),
+        (IoMode::Uring, Ok(pool)) => Ok(Some(pool)),
+        (IoMode::Uring, Err(errno)) => {
+            let reason = format!("the kernel grants no io_uring (errno {errno})");
+            Err(MediaError::Unusable {
+                device: Arc::clone(name),
+                reason,
+            })
+        }
     }
 }
 
@@ -278,6 +329,15 @@ fn create_file(path: &Path, len_bytes: u64) -> Result<(), Error> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
+    let made = make_durable(&file, path, len_bytes);
+    if made.is_err() {
+        // Half a device would be in the way of the next attempt.
+        let _ = std::fs::remove_file(path);
+    }
+    made
+}
+
+fn make_durable(file: &File, path: &Path, len_bytes: u64) -> Result<(), Error> {
     file.set_len(len_bytes)?;
     file.sync_all()?;
     let parent = path

@@ -10,17 +10,27 @@
 
 mod buffer;
 mod error;
+mod fault;
 mod file;
 mod memory;
+mod random;
+mod recording;
+mod shared;
+pub mod space;
 mod sticky;
+mod striped;
 mod sys;
+mod uring;
 
 use std::sync::Arc;
 
 pub use buffer::AlignedBuf;
 pub use error::{MediaError, Operation};
+pub use fault::{FaultMedia, IoCounts};
 pub use file::{FileMedia, FileOptions};
 pub use memory::MemoryMedia;
+pub use recording::{CrashChoice, RecordingMedia};
+pub use striped::{StripedMedia, STRIPE_BYTES};
 
 /// The shape of a device; fixed while it is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,6 +178,13 @@ pub trait Media: Send + Sync {
     fn io_kind(&self) -> IoKind {
         IoKind::Blocking
     }
+
+    /// The file behind the device, so that a batch over several files is one submission. Only
+    /// devices that are a file and nothing else answer.
+    #[doc(hidden)]
+    fn as_file(&self) -> Option<&FileMedia> {
+        None
+    }
 }
 
 /// Checks one request's arguments against a device; `address` is that of the caller's memory, or 0.
@@ -179,6 +196,8 @@ fn check_request(
     address: usize,
 ) -> Result<(), MediaError> {
     let mask = u64::from(geometry.sector_bytes) - 1;
+    // The address of an empty slice means nothing.
+    let address = if len_bytes == 0 { 0 } else { address };
     if (offset | len_bytes | address as u64) & mask != 0 {
         return Err(MediaError::Unaligned {
             device: Arc::clone(device),

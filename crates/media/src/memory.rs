@@ -88,6 +88,11 @@ impl MemoryMedia {
         Ok(())
     }
 
+    /// Checks the arguments of a discard, as [`Media::discard`] does first.
+    pub(crate) fn check_discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
+        check_request(&self.name, &self.geometry, offset, len_bytes, 0)
+    }
+
     fn shard(&self, page: u64) -> &RwLock<Shard> {
         &self.shards[page as usize % SHARDS]
     }
@@ -157,7 +162,7 @@ impl Media for MemoryMedia {
     }
 
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
-        check_request(&self.name, &self.geometry, offset, len_bytes, 0)?;
+        self.check_discard(offset, len_bytes)?;
         for_each_page(offset, len_bytes as usize, |page, from, range| {
             self.discard_page(page, from, range.len());
         });

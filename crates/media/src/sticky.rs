@@ -105,6 +105,9 @@ mod tests {
             Err(Some(5))
         );
         assert!(sticky.guard(|| Ok(())).is_err_and(|e| e.is_failed()));
+        // Another request that was under way fails later.
+        sticky.fail(io(28));
+        assert_eq!(sticky.cause(), Some(io(5)));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn form(tree: &Tree) -> Vec<Violation> {
     let version = workspace_version(tree);
     let is_known =
         |release: &&str| **release == *UNRELEASED || release.starts_with(&format!("{version} "));
-    if !releases.iter().any(|release| is_known(release)) {
+    if !releases.iter().any(is_known) {
         broken(
             1,
             format!("knows neither version {version} nor `## {UNRELEASED}`"),

@@ -32,3 +32,53 @@ pub fn all(tree: &Tree) -> Vec<Violation> {
     ];
     rules.iter().flat_map(|rule| rule(tree)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_tree_that_breaks_everything_is_told_so_by_every_rule() {
+        let long = format!("{}fn f() {{\n{}}}\n", "//\n".repeat(800), "//\n".repeat(70));
+        let manifest = "[package]\nname = \"heliox-log\"\n[dependencies]\nheliox-cli = \"1\"\n";
+        let code = format!("{}\u{b5}", crate::config::FORBIDDEN_CODE[0].0);
+        let word = crate::config::FORBIDDEN[0].0;
+        let tree = Tree::of(&[
+            (
+                "Cargo.toml",
+                "[workspace.dependencies]\nunexplained = \"1\"\n",
+            ),
+            ("crates/log/Cargo.toml", manifest),
+            (
+                "crates/engine/src/surprise.rs",
+                "use crate::*;\nunsafe { a.unwrap().unwrap() }\n",
+            ),
+            ("crates/log/src/a.rs", "use crate::b;\n"),
+            ("crates/log/src/b.rs", "use crate::a;\n"),
+            ("crates/log/src/c.rs", &long),
+            ("crates/log/src/d.rs", &code),
+            ("crates/log/src/e.rs", word),
+        ]);
+        let told: BTreeSet<&str> = all(&tree).iter().map(|violation| violation.rule).collect();
+        let rules = [
+            "crate-layers",
+            "pinned",
+            "documented",
+            "module-layers",
+            "module-cycles",
+            "root-imports",
+            "unsafe-files",
+            "unsafe-argued",
+            "file-length",
+            "function-length",
+            "module-doc",
+            "words",
+            "code",
+            "ascii",
+            "unwraps",
+            "changelog",
+        ];
+        assert_eq!(told, BTreeSet::from(rules));
+    }
+}

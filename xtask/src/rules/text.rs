@@ -63,26 +63,23 @@ pub fn forbidden_code(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-/// Everything but documents is ASCII.
+/// Everything but documents and tests is ASCII.
 pub fn ascii(tree: &Tree) -> Vec<Violation> {
-    let sources = tree
-        .sources
-        .iter()
-        .map(|source| (&source.path, &source.raw));
-    let texts = tree.texts.iter().map(|text| (&text.path, &text.text));
     let mut violations = Vec::new();
-    for (path, text) in sources
-        .chain(texts)
-        .filter(|(path, _)| !path.ends_with(".md"))
-    {
-        for (at, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.is_ascii())
-        {
-            let message = format!("not ASCII (write an escape): {}", line.trim());
-            violations.push(Violation::new(path, at + 1, "ascii", message));
+    let mut check = |path: &str, line: usize, text: &str| {
+        if !text.is_ascii() {
+            let message = format!("not ASCII (write an escape): {}", text.trim());
+            violations.push(Violation::new(path, line, "ascii", message));
         }
+    };
+    for source in &tree.sources {
+        let lines = source.raw.lines().enumerate();
+        let production = lines.filter(|(at, _)| !source.is_test(at + 1));
+        production.for_each(|(at, line)| check(&source.path, at + 1, line));
+    }
+    for text in tree.texts.iter().filter(|text| !text.path.ends_with(".md")) {
+        let lines = text.text.lines().enumerate();
+        lines.for_each(|(at, line)| check(&text.path, at + 1, line));
     }
     violations
 }
@@ -175,6 +172,7 @@ mod tests {
             ("a.rs", "//! \u{b5}s\n"),
             ("b.toml", "# \u{2014}\n"),
             ("c.md", "\u{b5}s\n"),
+            ("d.rs", "#[test]\nfn f() {\n    \u{b5}();\n}\n"),
         ]);
         assert_eq!(ascii(&tree).len(), 2);
     }

@@ -1,7 +1,7 @@
 //! The bytes of one cache shard: records appended to segments that are taken and given back whole.
 //!
 //! A record is a 12-byte header (location 40 bits, birth 32, length 22, heat 2; little-endian in
-//! that order) and its bytes, padded to 4. A segment is either a chunk that holds many records or,
+//! that order) and its bytes, padded to even. A segment is either a chunk that holds many records or,
 //! for a record too large for that, a segment of its own with exactly its size.
 //!
 //! No threads: the shard's lock guards it.
@@ -11,19 +11,21 @@ use heliox_format::ids::{Birth, Location};
 
 /// Bytes of a record's header.
 pub(super) const HEADER_BYTES: usize = 12;
-/// Largest chunk: what 13 bits of offset in units of 4 bytes reach.
+/// Largest chunk: what 14 bits of offset in units of 2 bytes reach.
 pub(super) const CHUNK_BYTES_MAX: usize = 32 << 10;
 /// Longest record that the header can describe.
 pub(super) const RECORD_BYTES_MAX: usize = (1 << LENGTH_BITS) - 1;
 /// Hottest that a record becomes.
 const HEAT_MAX: u32 = 3;
-const UNIT_BYTES: usize = 4;
+const UNIT_BYTES: usize = 2;
 const LENGTH_BITS: u32 = 22;
-const OFFSET_BITS: u32 = 13;
+const OFFSET_BITS: u32 = 14;
 const SLOTS_MAX: usize = 1 << (Address::BITS - OFFSET_BITS);
-/// What a segment takes beside its bytes: its slot, its place in a queue and in the free list
-/// (lists grow by doubling), and what the allocator adds.
-const SEGMENT_EXTRA_BYTES: u64 = 2 * (24 + 2 + 2) + 16;
+/// What the allocator adds to a segment.
+const SEGMENT_EXTRA_BYTES: u64 = 16;
+/// What a slot takes: its place in the arena, in the free list and in either queue, each of which
+/// grows by doubling. Slots stay when their segments go.
+const SLOT_COST_BYTES: u64 = 2 * (24 + 2 + 2 + 2);
 
 /// Where a record is: slot of its segment and offset in it. Zero is nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +74,10 @@ pub(super) struct RecordId {
 
 impl RecordId {
     pub(super) fn new(location: Location, birth: Birth) -> RecordId {
-        RecordId { low: location.bits() | u64::from(birth.0) << 40, high: (birth.0 >> 24) as u8 }
+        RecordId {
+            low: location.bits() | u64::from(birth.0) << 40,
+            high: (birth.0 >> 24) as u8,
+        }
     }
 
     pub(super) fn hash(self) -> RecordHash {
@@ -93,7 +98,10 @@ impl Header {
         let [a, b, c, d, e, f, g, h, high, l0, l1, l2] = *bytes;
         let word = u32::from_le_bytes([l0, l1, l2, 0]);
         Header {
-            id: RecordId { low: u64::from_le_bytes([a, b, c, d, e, f, g, h]), high },
+            id: RecordId {
+                low: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+                high,
+            },
             len: (word & ((1 << LENGTH_BITS) - 1)) as usize,
             heat: word >> LENGTH_BITS,
         }
@@ -112,9 +120,28 @@ pub(super) fn stored_bytes(len: usize) -> usize {
     (HEADER_BYTES + len).next_multiple_of(UNIT_BYTES)
 }
 
-/// Bytes of memory that a segment of `capacity` bytes takes in all.
+/// The most memory that one more segment of `capacity` bytes takes.
 pub(super) fn segment_cost_bytes(capacity: usize) -> u64 {
+    held_bytes(capacity) + SLOT_COST_BYTES
+}
+
+/// Bytes that go back to the system with a segment of `capacity` bytes.
+fn held_bytes(capacity: usize) -> u64 {
     capacity as u64 + SEGMENT_EXTRA_BYTES
+}
+
+/// Changes the heat of the record that starts at `offset` of a segment.
+pub(super) fn set_heat_at(segment: &mut [u8], offset: usize, heat: u32) {
+    let head = segment
+        .get_mut(offset..)
+        .and_then(|rest| rest.first_chunk_mut::<HEADER_BYTES>());
+    if let Some(head) = head {
+        *head = Header {
+            heat,
+            ..Header::decode(head)
+        }
+        .encode();
+    }
 }
 
 /// The header of the record that starts at `offset` of a segment, if one does.
@@ -132,12 +159,21 @@ pub(super) struct Arena {
 impl Arena {
     /// An empty arena; takes no memory until the first segment.
     pub(super) fn new() -> Arena {
-        Arena { segments: Vec::new(), free: Vec::new(), bytes: 0 }
+        Arena {
+            segments: Vec::new(),
+            free: Vec::new(),
+            bytes: 0,
+        }
     }
 
-    /// Bytes of memory of all segments.
+    /// Bytes of memory of all segments and of the lists that name them.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.segments.len() as u64 * SLOT_COST_BYTES
+    }
+
+    /// How many more segments can be open.
+    pub(super) fn slots_left(&self) -> usize {
+        SLOTS_MAX - self.segments.len().min(SLOTS_MAX) + self.free.len()
     }
 
     /// Takes a segment of `capacity` bytes. None when all slots are in use.
@@ -148,14 +184,17 @@ impl Arena {
         };
         let place = self.segments.get_mut(usize::from(slot.0))?;
         *place = Vec::with_capacity(capacity);
-        self.bytes += segment_cost_bytes(place.capacity());
+        self.bytes += held_bytes(place.capacity());
         Some(slot)
     }
 
     /// Takes the segment's bytes out, to walk over them; [`Arena::close`] or [`Arena::put_back`]
     /// must follow.
     pub(super) fn take_out(&mut self, slot: Slot) -> Vec<u8> {
-        self.segments.get_mut(usize::from(slot.0)).map(std::mem::take).unwrap_or_default()
+        self.segments
+            .get_mut(usize::from(slot.0))
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Undoes [`Arena::take_out`].
@@ -167,17 +206,24 @@ impl Arena {
 
     /// Gives a segment that was taken out back to the system.
     pub(super) fn close(&mut self, slot: Slot, bytes: Vec<u8>) {
-        self.bytes -= segment_cost_bytes(bytes.capacity());
+        self.bytes -= held_bytes(bytes.capacity());
         self.free.push(slot);
     }
 
-    /// Bytes of memory of one segment.
+    /// Bytes that closing this segment would free.
     pub(super) fn cost_bytes(&self, slot: Slot) -> u64 {
-        self.segments.get(usize::from(slot.0)).map_or(0, |bytes| segment_cost_bytes(bytes.capacity()))
+        self.segments
+            .get(usize::from(slot.0))
+            .map_or(0, |bytes| held_bytes(bytes.capacity()))
     }
 
     /// Appends a record. None if the segment has no room for it.
-    pub(super) fn append(&mut self, slot: Slot, header: Header, parts: &[&[u8]]) -> Option<Address> {
+    pub(super) fn append(
+        &mut self,
+        slot: Slot,
+        header: Header,
+        parts: &[&[u8]],
+    ) -> Option<Address> {
         if slot == Slot::NONE {
             return None;
         }
@@ -201,14 +247,21 @@ impl Arena {
         header_at(self.segments.get(address.slot())?, address.offset())
     }
 
-    /// The record's bytes, and whether it got hotter by being read.
+    /// The record's bytes; it gets hotter by being read.
     #[inline]
     pub(super) fn touch(&mut self, address: Address) -> Option<&[u8]> {
-        let record = self.segments.get_mut(address.slot())?.get_mut(address.offset()..)?;
+        let record = self
+            .segments
+            .get_mut(address.slot())?
+            .get_mut(address.offset()..)?;
         let (head, body) = record.split_first_chunk_mut::<HEADER_BYTES>()?;
         let header = Header::decode(head);
         if header.heat < HEAT_MAX {
-            *head = Header { heat: header.heat + 1, ..header }.encode();
+            *head = Header {
+                heat: header.heat + 1,
+                ..header
+            }
+            .encode();
         }
         body.get(..header.len)
     }
@@ -246,5 +299,23 @@ impl Arena {
         let slot = Slot(self.segments.len() as u16);
         self.segments.push(Vec::new());
         Some(slot)
+    }
+}
+
+#[cfg(test)]
+impl Arena {
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the arena's collections say that they hold.
+    pub(super) fn counted_bytes(&self) -> u64 {
+        let segments: usize = self.segments.iter().map(Vec::capacity).sum();
+        let lists = self.segments.capacity() * size_of::<Vec<u8>>() + self.free.capacity() * 2;
+        (segments + lists) as u64
+    }
+
+    pub(super) fn segment_len(&self, slot: Slot) -> Option<usize> {
+        self.segments.get(usize::from(slot.0)).map(Vec::len)
     }
 }

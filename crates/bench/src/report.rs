@@ -1,0 +1,211 @@
+//! Rows as JSON and as a table. No state, no threads.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use serde_json::{json, Map, Value};
+
+use crate::row::{CallSummary, Row};
+
+/// The rows as a JSON list of objects; the names of the fields are part of the command's contract.
+#[must_use]
+pub fn rows_to_json(rows: &[Row]) -> Value {
+    Value::Array(rows.iter().map(row_to_json).collect())
+}
+
+fn row_to_json(row: &Row) -> Value {
+    let mut object = Map::new();
+    for part in [speed(row), setting(row), media(row), further(row)] {
+        if let Value::Object(fields) = part {
+            object.extend(fields);
+        }
+    }
+    Value::Object(object)
+}
+
+fn speed(row: &Row) -> Value {
+    json!({
+        "engine": row.engine,
+        "workload": row.workload.name(),
+        "threads": row.threads,
+        "ops": row.ops,
+        "seconds": row.seconds,
+        "ops_per_s": row.ops_per_s,
+        "p50_us": row.calls.p50_us,
+        "p95_us": row.calls.p95_us,
+        "p99_us": row.calls.p99_us,
+        "p999_us": row.calls.p999_us,
+        "p9999_us": row.calls.p9999_us,
+        "max_us": row.calls.max_us,
+        "longest_stall_ms": row.longest_stall_ms,
+    })
+}
+
+fn setting(row: &Row) -> Value {
+    json!({
+        "key_size": row.key_size,
+        "value_size": row.value_size,
+        "keys": row.keys.name(),
+        "durability": row.durability.name(),
+        "memory_bytes": row.memory_bytes,
+        "capacity_bytes": row.capacity_bytes,
+        "objects": row.objects,
+    })
+}
+
+fn media(row: &Row) -> Value {
+    json!({
+        "user_bytes": row.user_bytes,
+        "media_bytes_written": row.written.total(),
+        "media_bytes_read": row.media_bytes_read,
+        "bytes_written_by_cause": {
+            "data": row.written.data,
+            "gc": row.written.gc,
+            "checkpoint": row.written.checkpoint,
+            "metadata": row.written.metadata,
+        },
+        "write_amplification": row.write_amplification,
+        "media_reads_per_op": row.media_reads_per_op,
+        "index_bytes_per_object": row.index_bytes_per_object,
+        "disk_bytes": row.disk_bytes,
+        "rss_bytes": row.rss_bytes,
+    })
+}
+
+fn further(row: &Row) -> Value {
+    json!({
+        "kernel_write_bytes": row.kernel_write_bytes,
+        "cpu_seconds": row.cpu_seconds,
+        "settle_seconds": row.settle_seconds,
+        "p99999_us": row.calls.p99999_us,
+        "read_ops": row.read_ops,
+        "found": row.found,
+        "entries_read": row.entries_read,
+        "batch": row.batch,
+        "seed": row.seed,
+        "reads": calls(&row.reads),
+        "writes": calls(&row.writes),
+    })
+}
+
+fn calls(calls: &CallSummary) -> Value {
+    if calls.calls == 0 {
+        return Value::Null;
+    }
+    json!({
+        "calls": calls.calls,
+        "p50_us": calls.p50_us,
+        "p95_us": calls.p95_us,
+        "p99_us": calls.p99_us,
+        "p999_us": calls.p999_us,
+        "p9999_us": calls.p9999_us,
+        "p99999_us": calls.p99999_us,
+        "max_us": calls.max_us,
+    })
+}
+
+/// The rows as a table for people; latencies are in microseconds.
+#[must_use]
+pub fn rows_to_table(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "workload",
+        "ops/s",
+        "p50 us",
+        "p95",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "p99.999",
+        "max",
+        "stall ms",
+        "write amp",
+        "reads/op",
+        "index B/obj",
+    ]);
+    for row in rows {
+        table.add_row(cells(row));
+        if row.reads.calls > 0 && row.writes.calls > 0 {
+            table.add_row(part_cells("  its reads", &row.reads));
+            table.add_row(part_cells("  its writes", &row.writes));
+        }
+    }
+    table.to_string()
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let mut cells = vec![Cell::new(row.workload), right(thousands(row.ops_per_s))];
+    cells.extend(latency_cells(&row.calls));
+    cells.push(right(optional(row.longest_stall_ms, 1)));
+    cells.push(right(optional(row.write_amplification, 3)));
+    cells.push(right(format!("{:.3}", row.media_reads_per_op)));
+    cells.push(right(optional(row.index_bytes_per_object, 2)));
+    cells
+}
+
+fn part_cells(name: &str, calls: &CallSummary) -> Vec<Cell> {
+    let mut cells = vec![Cell::new(name), Cell::new("")];
+    cells.extend(latency_cells(calls));
+    cells
+}
+
+fn latency_cells(calls: &CallSummary) -> impl Iterator<Item = Cell> {
+    [
+        calls.p50_us,
+        calls.p95_us,
+        calls.p99_us,
+        calls.p999_us,
+        calls.p9999_us,
+        calls.p99999_us,
+        calls.max_us,
+    ]
+    .into_iter()
+    .map(|micros| right(short(micros)))
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn optional(number: Option<f64>, decimals: usize) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.decimals$}"))
+}
+
+/// Three digits or more, without decimals where they say nothing.
+fn short(micros: f64) -> String {
+    match micros {
+        x if x < 10.0 => format!("{x:.2}"),
+        x if x < 100.0 => format!("{x:.1}"),
+        x => thousands(x),
+    }
+}
+
+/// A whole number with commas.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(thousands(0.0), "0");
+        assert_eq!(thousands(999.4), "999");
+        assert_eq!(thousands(1_234_567.0), "1,234,567");
+        assert_eq!(short(1.234), "1.23");
+        assert_eq!(short(12_345.6), "12,346");
+        assert_eq!(optional(None, 1), "-");
+    }
+}

@@ -1,0 +1,253 @@
+//! The figures of one workload, computed from what the threads, the engine and the kernel counted.
+//! Plain data, no threads.
+
+use std::time::Duration;
+
+use crate::config::{Config, DurabilityMode};
+use crate::counters::{ByCause, Counters};
+use crate::engine::Engine;
+use crate::error::BenchError;
+use crate::family::KeyFamily;
+use crate::latency::Latency;
+use crate::system::ProcessUsage;
+use crate::tally::Tally;
+use crate::workload::Workload;
+
+/// What engine and kernel had counted at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    counters: Counters,
+    usage: ProcessUsage,
+}
+
+impl Reading {
+    /// Reads both now.
+    pub(crate) fn take<E: Engine + ?Sized>(engine: &E) -> Result<Reading, BenchError> {
+        let failed = |source| BenchError::Engine {
+            workload: "reading the counters".to_owned(),
+            source,
+        };
+        Ok(Reading {
+            counters: engine.counters().map_err(failed)?,
+            usage: ProcessUsage::read()?,
+        })
+    }
+}
+
+/// Everything measured around one workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    /// The threads asked for.
+    pub(crate) front: Tally,
+    /// The further writer of `readwhilewriting`.
+    pub(crate) background: Tally,
+    pub(crate) elapsed: Duration,
+    pub(crate) settled: Duration,
+    pub(crate) before: Reading,
+    pub(crate) after: Reading,
+}
+
+/// The latencies of one kind of call, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct CallSummary {
+    /// How many calls were timed.
+    pub calls: u64,
+    /// The median.
+    pub p50_us: f64,
+    /// 95 % were not slower.
+    pub p95_us: f64,
+    /// 99 % were not slower.
+    pub p99_us: f64,
+    /// 99.9 % were not slower.
+    pub p999_us: f64,
+    /// 99.99 % were not slower.
+    pub p9999_us: f64,
+    /// 99.999 % were not slower.
+    pub p99999_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+}
+
+impl CallSummary {
+    fn of(latency: &Latency) -> CallSummary {
+        CallSummary {
+            calls: latency.calls(),
+            p50_us: latency.percentile_us(50.0),
+            p95_us: latency.percentile_us(95.0),
+            p99_us: latency.percentile_us(99.0),
+            p999_us: latency.percentile_us(99.9),
+            p9999_us: latency.percentile_us(99.99),
+            p99999_us: latency.percentile_us(99.999),
+            max_us: latency.max_us(),
+        }
+    }
+}
+
+/// The figures of one workload. Bytes and reads of media are those of this workload alone.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The engine.
+    pub engine: String,
+    /// The workload.
+    pub workload: Workload,
+    /// Threads asked for; `readwhilewriting` has its writer on top.
+    pub threads: usize,
+    /// Operations of these threads; a batched call counts once for each key.
+    pub ops: u64,
+    /// From the start to the end of the last operation.
+    pub seconds: f64,
+    /// Operations a second.
+    pub ops_per_s: f64,
+    /// All calls of the threads asked for.
+    pub calls: CallSummary,
+    /// Longest time in which no thread completed a write; `None` if nothing was written.
+    pub longest_stall_ms: Option<f64>,
+    /// The size of a key, in bytes.
+    pub key_size: usize,
+    /// The size of a value, in bytes.
+    pub value_size: usize,
+    /// What the keys look like.
+    pub keys: KeyFamily,
+    /// How durable each write was.
+    pub durability: DurabilityMode,
+    /// The memory budget.
+    pub memory_bytes: u64,
+    /// What the store may occupy.
+    pub capacity_bytes: u64,
+    /// Live objects afterwards.
+    pub objects: u64,
+    /// Bytes of keys and values that the workload wrote.
+    pub user_bytes: u64,
+    /// Bytes written to media, by cause.
+    pub written: ByCause,
+    /// Bytes read from media.
+    pub media_bytes_read: u64,
+    /// Bytes written to media for each user byte; `None` if nothing was written.
+    pub write_amplification: Option<f64>,
+    /// Reads of media for which an operation waited, for each operation.
+    pub media_reads_per_op: f64,
+    /// All memory of the index for each object; `None` without objects.
+    pub index_bytes_per_object: Option<f64>,
+    /// What the store occupies.
+    pub disk_bytes: u64,
+    /// Resident memory of the process.
+    pub rss_bytes: u64,
+    /// Bytes that the kernel says this process sent to storage.
+    pub kernel_write_bytes: u64,
+    /// Processor time of all threads, settling included.
+    pub cpu_seconds: f64,
+    /// Time to make everything durable afterwards; not part of `seconds`.
+    pub settle_seconds: f64,
+    /// Reading calls alone, the background writer's aside.
+    pub reads: CallSummary,
+    /// Writing calls alone, the background writer's included.
+    pub writes: CallSummary,
+    /// Reading operations that found something.
+    pub found: u64,
+    /// Reading operations.
+    pub read_ops: u64,
+    /// Entries returned by reads and scans.
+    pub entries_read: u64,
+    /// Keys of one call.
+    pub batch: usize,
+    /// Draws keys, values and orders.
+    pub seed: u64,
+}
+
+impl Row {
+    /// Computes the figures.
+    pub(crate) fn new(
+        engine: &str,
+        workload: Workload,
+        config: &Config,
+        measured: &Measured,
+    ) -> Result<Row, BenchError> {
+        let Measured {
+            front,
+            background,
+            before,
+            after,
+            ..
+        } = measured;
+        let mut all_calls = front.reads.clone();
+        all_calls.merge(&front.writes)?;
+        let mut writes = front.writes.clone();
+        writes.merge(&background.writes)?;
+        let ops = front.read_ops + front.write_ops;
+        let seconds = measured.elapsed.as_secs_f64();
+        let stall = front.longest_stall.max(background.longest_stall);
+        let user_bytes = front.user_bytes + background.user_bytes;
+        let written = after.counters.written.since(&before.counters.written);
+        let read = after.counters.read.since(&before.counters.read);
+        let (now, then) = (&after.counters, &before.counters);
+        let reads = now.foreground_reads.saturating_sub(then.foreground_reads);
+        Ok(Row {
+            engine: engine.to_owned(),
+            workload,
+            threads: config.threads,
+            ops,
+            seconds,
+            ops_per_s: if seconds > 0.0 {
+                ops as f64 / seconds
+            } else {
+                0.0
+            },
+            calls: CallSummary::of(&all_calls),
+            longest_stall_ms: (writes.calls() > 0).then_some(stall.as_secs_f64() * 1e3),
+            key_size: config.key_bytes,
+            value_size: config.value_bytes,
+            keys: config.keys,
+            durability: config.durability,
+            memory_bytes: now.memory_bytes,
+            capacity_bytes: now.capacity_bytes,
+            objects: now.objects,
+            user_bytes,
+            written,
+            media_bytes_read: read.total(),
+            write_amplification: per(written.total(), user_bytes),
+            media_reads_per_op: per(reads, ops).unwrap_or(0.0),
+            index_bytes_per_object: per(now.index_bytes, now.objects),
+            disk_bytes: now.disk_bytes,
+            rss_bytes: after.usage.rss_bytes,
+            kernel_write_bytes: after
+                .usage
+                .write_bytes
+                .saturating_sub(before.usage.write_bytes),
+            cpu_seconds: after.usage.cpu_seconds - before.usage.cpu_seconds,
+            settle_seconds: measured.settled.as_secs_f64(),
+            reads: CallSummary::of(&front.reads),
+            writes: CallSummary::of(&writes),
+            found: front.found,
+            read_ops: front.read_ops,
+            entries_read: front.seen.entries,
+            batch: config.batch_keys,
+            seed: config.seed,
+        })
+    }
+
+    /// A remark on a result that is probably not what was meant: keys that should be there and are
+    /// not, or the other way round.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        if self.read_ops == 0 {
+            return None;
+        }
+        let expected = if self.workload.expects_found() {
+            self.read_ops
+        } else {
+            0
+        };
+        if self.found == expected {
+            return None;
+        }
+        Some(format!(
+            "{}: found {} of {} keys where {expected} were expected; fill the store first, with \
+             the same --num, --keys, --key-size and --seed",
+            self.workload, self.found, self.read_ops
+        ))
+    }
+}
+
+fn per(sum: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| sum as f64 / count as f64)
+}

@@ -1,0 +1,249 @@
+//! One thread of a workload: claims operations, makes their keys and values, times the calls.
+//!
+//! Only the call into the engine is timed; making keys and values is not. Each worker owns its
+//! buffers and its account; what it shares is behind `&` in the [`Plan`].
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::config::Config;
+use crate::dispenser::Dispenser;
+use crate::engine::{Engine, EngineError, Seen};
+use crate::error::BenchError;
+use crate::keys::KeyGen;
+use crate::mix::{below, mix2};
+use crate::permutation::Permutation;
+use crate::stall::{StallClock, StallWatch};
+use crate::tally::Tally;
+use crate::values::ValueGen;
+use crate::workload::Workload;
+
+/// What all workers of a workload share.
+pub(crate) struct Plan<'a, E: Engine + ?Sized> {
+    pub(crate) engine: &'a E,
+    pub(crate) config: &'a Config,
+    pub(crate) keys: &'a KeyGen,
+    pub(crate) values: &'a ValueGen,
+    pub(crate) workload: Workload,
+    /// The order of a random fill.
+    pub(crate) order: Permutation,
+    /// Draws the keys of this workload.
+    pub(crate) draw_seed: u64,
+    pub(crate) dispenser: Dispenser,
+    /// The work of the further thread of `readwhilewriting`.
+    pub(crate) background: Dispenser,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) stall: StallClock,
+    /// Operations done so far, for the live display.
+    pub(crate) done: AtomicU64,
+}
+
+impl<E: Engine + ?Sized> Plan<'_, E> {
+    /// Ends the workload early.
+    pub(crate) fn stop(&self) {
+        self.dispenser.stop();
+        self.background.stop();
+    }
+}
+
+/// One thread of a workload.
+pub(crate) struct Worker<'a, E: Engine + ?Sized> {
+    plan: &'a Plan<'a, E>,
+    tally: Tally,
+    watch: StallWatch<'a>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    batch: Vec<Vec<u8>>,
+}
+
+impl<'a, E: Engine + ?Sized> Worker<'a, E> {
+    /// A worker with an empty account.
+    pub(crate) fn new(plan: &'a Plan<'a, E>) -> Result<Worker<'a, E>, BenchError> {
+        Ok(Worker {
+            plan,
+            tally: Tally::new(Instant::now())?,
+            watch: plan.stall.watch(),
+            key: Vec::new(),
+            value: Vec::new(),
+            batch: Vec::new(),
+        })
+    }
+
+    /// Works until the operations or the time are over; the first error ends all workers.
+    pub(crate) fn run(mut self) -> Result<Tally, BenchError> {
+        while let Some(ops) = self.plan.dispenser.claim() {
+            let count = ops.end - ops.start;
+            self.chunk(ops).map_err(|source| self.failed(source))?;
+            self.plan.done.fetch_add(count, Ordering::Relaxed);
+        }
+        Ok(self.finish())
+    }
+
+    /// Overwrites until it is told to stop: the further thread of `readwhilewriting`.
+    pub(crate) fn run_background(mut self) -> Result<Tally, BenchError> {
+        while let Some(ops) = self.plan.background.claim() {
+            for op in ops {
+                self.overwrite(!op).map_err(|source| self.failed(source))?;
+                if self.plan.background.stopped() {
+                    break;
+                }
+            }
+        }
+        Ok(self.finish())
+    }
+
+    fn failed(&self, source: EngineError) -> BenchError {
+        self.plan.stop();
+        BenchError::Engine {
+            workload: self.plan.workload.name().to_owned(),
+            source,
+        }
+    }
+
+    fn finish(mut self) -> Tally {
+        self.tally.longest_stall = self.watch.longest();
+        self.tally
+    }
+
+    fn chunk(&mut self, ops: Range<u64>) -> Result<(), EngineError> {
+        let batch = self.batch_keys();
+        let mut next = ops.start;
+        while next < ops.end && !self.plan.dispenser.stopped() {
+            let until = (next + batch).min(ops.end);
+            if batch > 1 {
+                self.read_batch(next..until)?;
+            } else {
+                self.one(next)?;
+            }
+            next = until;
+            if self
+                .plan
+                .deadline
+                .is_some_and(|deadline| self.tally.end >= deadline)
+            {
+                self.plan.dispenser.stop();
+            }
+        }
+        Ok(())
+    }
+
+    /// How many operations one call does.
+    fn batch_keys(&self) -> u64 {
+        match self.plan.workload {
+            Workload::ReadRandom | Workload::ReadMissing => self.plan.config.batch_keys as u64,
+            _ => 1,
+        }
+    }
+
+    fn one(&mut self, op: u64) -> Result<(), EngineError> {
+        match self.plan.workload {
+            Workload::FillSeq => self.put(op, 0),
+            Workload::FillRandom => self.put(self.plan.order.at(op), 0),
+            Workload::Overwrite => self.overwrite(op),
+            Workload::ReadRandom | Workload::ReadMissing | Workload::ReadWhileWriting => {
+                self.get(op)
+            }
+            Workload::ReadRandomWriteRandom if self.is_read(op) => self.get(op),
+            Workload::ReadRandomWriteRandom => self.overwrite(op),
+            Workload::SeekRandom => self.scan(op, 1),
+            Workload::Scan => self.scan(op, self.plan.config.scan_entries),
+        }
+    }
+
+    /// A random index for an operation.
+    fn draw(&self, op: u64) -> u64 {
+        below(mix2(self.plan.draw_seed, op), self.plan.config.num)
+    }
+
+    fn is_read(&self, op: u64) -> bool {
+        let roll = below(mix2(!self.plan.draw_seed, op), 1_000_000) as f64 / 10_000.0;
+        roll < self.plan.config.read_share_percent
+    }
+
+    fn overwrite(&mut self, op: u64) -> Result<(), EngineError> {
+        // Version 0 is the fill's; every other write differs from it and from its neighbours.
+        let version = mix2(self.plan.draw_seed, op) | 1;
+        self.put(self.draw(op), version)
+    }
+
+    fn put(&mut self, index: u64, version: u64) -> Result<(), EngineError> {
+        self.plan.keys.key(index, &mut self.key);
+        self.plan.values.value(index, version, &mut self.value);
+        let begin = Instant::now();
+        self.plan.engine.put(&self.key, &self.value)?;
+        let end = Instant::now();
+        self.watch.completed(end);
+        self.tally.writes.record(end - begin);
+        self.tally.write_ops += 1;
+        self.tally.user_bytes += (self.key.len() + self.value.len()) as u64;
+        self.tally.end = end;
+        Ok(())
+    }
+
+    fn read_key(&self, op: u64, out: &mut Vec<u8>) {
+        if self.plan.workload == Workload::ReadMissing {
+            self.plan.keys.missing_key(self.draw(op), out);
+        } else {
+            self.plan.keys.key(self.draw(op), out);
+        }
+    }
+
+    fn get(&mut self, op: u64) -> Result<(), EngineError> {
+        let mut key = std::mem::take(&mut self.key);
+        self.read_key(op, &mut key);
+        let begin = Instant::now();
+        let found = self.plan.engine.get(&key, &mut self.value)?;
+        let end = Instant::now();
+        let bytes = if found {
+            (key.len() + self.value.len()) as u64
+        } else {
+            0
+        };
+        self.key = key;
+        self.has_read(
+            begin,
+            end,
+            1,
+            u64::from(found),
+            Seen {
+                entries: u64::from(found),
+                bytes,
+            },
+        );
+        Ok(())
+    }
+
+    fn read_batch(&mut self, ops: Range<u64>) -> Result<(), EngineError> {
+        let mut batch = std::mem::take(&mut self.batch);
+        let count = ops.end - ops.start;
+        batch.resize(count as usize, Vec::new());
+        for (key, op) in batch.iter_mut().zip(ops) {
+            self.read_key(op, key);
+        }
+        let begin = Instant::now();
+        let seen = self.plan.engine.multi_get(&batch)?;
+        let end = Instant::now();
+        self.batch = batch;
+        self.has_read(begin, end, count, seen.entries, seen);
+        Ok(())
+    }
+
+    fn scan(&mut self, op: u64, entries: usize) -> Result<(), EngineError> {
+        self.plan.keys.key(self.draw(op), &mut self.key);
+        let begin = Instant::now();
+        let seen = self.plan.engine.scan(&self.key, entries)?;
+        let end = Instant::now();
+        self.has_read(begin, end, 1, u64::from(seen.entries > 0), seen);
+        Ok(())
+    }
+
+    fn has_read(&mut self, begin: Instant, end: Instant, ops: u64, found: u64, seen: Seen) {
+        self.tally.reads.record(end - begin);
+        self.tally.read_ops += ops;
+        self.tally.found += found;
+        self.tally.seen.entries += seen.entries;
+        self.tally.seen.bytes += seen.bytes;
+        self.tally.end = end;
+    }
+}

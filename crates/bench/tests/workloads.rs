@@ -1,0 +1,312 @@
+//! Every workload on an engine in memory: what is called, how often, and what is reported.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use heliox_bench::{
+    rows_to_json, rows_to_table, Bench, BenchError, ByCause, Config, Counters, Engine, EngineError,
+    KeyFamily, KeyGen, Row, Seen, Silent, Workload,
+};
+
+/// A map that counts; every put is said to cost twice its bytes.
+#[derive(Default)]
+struct MapEngine {
+    map: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    puts: AtomicU64,
+    new_keys: AtomicU64,
+    written: AtomicU64,
+    gets: AtomicU64,
+    fail_after: Option<u64>,
+    slow: bool,
+}
+
+impl Engine for MapEngine {
+    fn name(&self) -> &str {
+        "map"
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let number = self.puts.fetch_add(1, Ordering::Relaxed);
+        if self.fail_after.is_some_and(|limit| number >= limit) {
+            return Err("no more room".into());
+        }
+        if self.slow && number == 50 {
+            let _all_wait = self.map.lock().unwrap();
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        self.written
+            .fetch_add(2 * (key.len() + value.len()) as u64, Ordering::Relaxed);
+        if self
+            .map
+            .lock()
+            .unwrap()
+            .insert(key.to_vec(), value.to_vec())
+            .is_none()
+        {
+            self.new_keys.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, EngineError> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        value.clear();
+        Ok(self
+            .map
+            .lock()
+            .unwrap()
+            .get(key)
+            .map(|found| value.extend_from_slice(found))
+            .is_some())
+    }
+
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError> {
+        let map = self.map.lock().unwrap();
+        let found = keys.iter().filter_map(|key| map.get(key));
+        let sum = |seen: Seen, value: &Vec<u8>| Seen {
+            entries: seen.entries + 1,
+            bytes: seen.bytes + value.len() as u64,
+        };
+        Ok(found.fold(Seen::default(), sum))
+    }
+
+    fn scan(&self, from: &[u8], entries: usize) -> Result<Seen, EngineError> {
+        let map = self.map.lock().unwrap();
+        let count = map.range(from.to_vec()..).take(entries).count();
+        Ok(Seen {
+            entries: count as u64,
+            bytes: 0,
+        })
+    }
+
+    fn settle(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn counters(&self) -> Result<Counters, EngineError> {
+        let objects = self.map.lock().unwrap().len() as u64;
+        Ok(Counters {
+            written: ByCause {
+                data: self.written.load(Ordering::Relaxed),
+                ..ByCause::default()
+            },
+            foreground_reads: self.gets.load(Ordering::Relaxed) / 2,
+            objects,
+            index_bytes: 12 * objects,
+            ..Counters::default()
+        })
+    }
+}
+
+fn config(workloads: &[Workload]) -> Config {
+    Config {
+        workloads: workloads.to_vec(),
+        num: 3000,
+        threads: 3,
+        ..Config::new()
+    }
+}
+
+fn run(engine: &MapEngine, config: Config) -> Vec<Row> {
+    Bench::new(engine, config)
+        .unwrap()
+        .run_all(&mut Silent)
+        .unwrap()
+}
+
+#[test]
+fn a_fill_writes_each_key_once_and_its_bytes_are_accounted() {
+    for fill in [Workload::FillSeq, Workload::FillRandom] {
+        for keys in KeyFamily::ALL {
+            let key_bytes = keys.default_size_bytes();
+            // A duration does not end a fill.
+            let duration = Some(Duration::from_nanos(1));
+            let engine = MapEngine::default();
+            let rows = run(
+                &engine,
+                Config {
+                    keys,
+                    key_bytes,
+                    duration,
+                    ..config(&[fill])
+                },
+            );
+            assert_eq!(rows[0].ops, 3000);
+            assert_eq!(engine.puts.load(Ordering::Relaxed), 3000);
+            assert_eq!(engine.map.lock().unwrap().len(), 3000);
+            assert_eq!(rows[0].user_bytes, 3000 * (key_bytes as u64 + 100));
+            assert_eq!(rows[0].write_amplification, Some(2.0));
+            assert_eq!(rows[0].index_bytes_per_object, Some(12.0));
+            let generator = KeyGen::new(keys, key_bytes, 1).unwrap();
+            let mut key = Vec::new();
+            generator.key(2999, &mut key);
+            assert!(engine.map.lock().unwrap().contains_key(&key));
+        }
+    }
+}
+
+#[test]
+fn reads_find_what_was_filled_and_missing_keys_are_missing() {
+    let engine = MapEngine::default();
+    for batch_keys in [1, 7] {
+        let list = [
+            Workload::FillRandom,
+            Workload::ReadRandom,
+            Workload::ReadMissing,
+        ];
+        let rows = run(
+            &engine,
+            Config {
+                batch_keys,
+                ..config(&list)
+            },
+        );
+        assert_eq!((rows[1].ops, rows[1].found), (3000, 3000));
+        assert_eq!((rows[2].ops, rows[2].found), (3000, 0));
+        assert_eq!(rows[1].write_amplification, None);
+        assert_eq!(rows[1].longest_stall_ms, None);
+        assert!(rows.iter().all(|row| row.remark().is_none()));
+        let calls = rows[1].reads.calls;
+        assert!(if batch_keys == 1 {
+            calls == 3000
+        } else {
+            (429..=440).contains(&calls)
+        });
+    }
+}
+
+#[test]
+fn reading_an_empty_store_is_remarked_upon() {
+    let rows = run(&MapEngine::default(), config(&[Workload::ReadRandom]));
+    assert!(rows[0].remark().unwrap().contains("found 0 of 3000"));
+}
+
+#[test]
+fn overwrites_stay_within_the_set() {
+    let engine = MapEngine::default();
+    let rows = run(&engine, config(&[Workload::FillSeq, Workload::Overwrite]));
+    assert_eq!(rows[1].ops, 3000);
+    assert_eq!(engine.new_keys.load(Ordering::Relaxed), 3000);
+    assert_eq!(engine.puts.load(Ordering::Relaxed), 6000);
+}
+
+#[test]
+fn mixed_workloads_read_and_write() {
+    let engine = MapEngine::default();
+    let list = [
+        Workload::FillSeq,
+        Workload::ReadRandomWriteRandom,
+        Workload::ReadWhileWriting,
+    ];
+    let rows = run(
+        &engine,
+        Config {
+            read_share_percent: 75.0,
+            ..config(&list)
+        },
+    );
+    let share = rows[1].read_ops as f64 / rows[1].ops as f64;
+    assert!((0.70..0.80).contains(&share), "{share}");
+    assert_eq!(rows[1].reads.calls + rows[1].writes.calls, 3000);
+    assert_eq!((rows[2].ops, rows[2].read_ops), (3000, 3000));
+    assert!(rows[2].writes.calls > 0 && rows[2].user_bytes > 0);
+    assert!(rows[2].longest_stall_ms.is_some());
+    assert_eq!(engine.new_keys.load(Ordering::Relaxed), 3000);
+    assert!((rows[1].media_reads_per_op - 0.375).abs() < 0.05);
+}
+
+#[test]
+fn seeks_read_one_entry_and_scans_many() {
+    let engine = MapEngine::default();
+    let list = [Workload::FillSeq, Workload::SeekRandom, Workload::Scan];
+    let rows = run(
+        &engine,
+        Config {
+            scan_entries: 20,
+            ..config(&list)
+        },
+    );
+    assert_eq!(rows[1].entries_read, 3000);
+    assert!(
+        (55_000..=60_000).contains(&rows[2].entries_read),
+        "{}",
+        rows[2].entries_read
+    );
+    assert_eq!(rows[2].found, 3000);
+}
+
+#[test]
+fn a_duration_ends_what_is_no_fill() {
+    let engine = MapEngine::default();
+    let duration = Some(Duration::from_millis(150));
+    let rows = run(
+        &engine,
+        Config {
+            duration,
+            ..config(&[Workload::FillSeq, Workload::Overwrite])
+        },
+    );
+    assert!(
+        (0.15..1.0).contains(&rows[1].seconds),
+        "{}",
+        rows[1].seconds
+    );
+    assert_ne!(rows[1].ops, 3000);
+}
+
+#[test]
+fn a_stall_of_all_writers_is_reported() {
+    let engine = MapEngine {
+        slow: true,
+        ..MapEngine::default()
+    };
+    let rows = run(&engine, config(&[Workload::FillSeq]));
+    let stall = rows[0].longest_stall_ms.unwrap();
+    assert!((59.0..500.0).contains(&stall), "{stall}");
+}
+
+#[test]
+fn an_error_of_the_engine_ends_the_run_and_names_the_workload() {
+    let engine = MapEngine {
+        fail_after: Some(100),
+        ..MapEngine::default()
+    };
+    let bench = Bench::new(&engine, config(&[Workload::FillRandom])).unwrap();
+    let error = bench.run_all(&mut Silent).unwrap_err();
+    assert!(matches!(error, BenchError::Engine { .. }));
+    assert_eq!(error.to_string(), "fillrandom: no more room");
+    assert!(engine.puts.load(Ordering::Relaxed) < 3000);
+}
+
+#[test]
+fn the_json_has_every_promised_field_in_order() {
+    let promised = "engine workload threads ops seconds ops_per_s p50_us p95_us p99_us p999_us \
+        p9999_us max_us longest_stall_ms key_size value_size keys durability memory_bytes \
+        capacity_bytes objects user_bytes media_bytes_written media_bytes_read \
+        bytes_written_by_cause write_amplification media_reads_per_op index_bytes_per_object \
+        disk_bytes rss_bytes kernel_write_bytes cpu_seconds";
+    let rows = run(
+        &MapEngine::default(),
+        config(&[Workload::FillSeq, Workload::ReadRandom]),
+    );
+    let json = rows_to_json(&rows);
+    let names: Vec<_> = json[0]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let promised: Vec<_> = promised.split_whitespace().collect();
+    assert_eq!(names[..promised.len()], promised);
+    assert_eq!(json[0]["media_bytes_written"], 2 * 3000 * 116);
+    assert_eq!(json[0]["bytes_written_by_cause"]["data"], 2 * 3000 * 116);
+    assert!(json[1]["write_amplification"].is_null());
+    let table = rows_to_table(&rows);
+    assert!(
+        table.contains("p99.999") && table.contains("readrandom"),
+        "{table}"
+    );
+}

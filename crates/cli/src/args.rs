@@ -1,0 +1,264 @@
+//! The command line. Plain data; its doc comments are the help that users read.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use heliox_bench::{DurabilityMode, KeyFamily, Workload};
+
+use crate::size::{parse_count, parse_duration, parse_size};
+
+const EXAMPLES: &str = "\
+Examples:
+  heliox create ./data                      make a store in the directory ./data
+  heliox put ./data fruit apple             write a value
+  heliox get ./data fruit                   read it back
+  heliox scan ./data --prefix fr --limit 10 list keys and values in key order
+  heliox import ./data --format csv --key id people.csv
+  heliox stat ./data                        what the store holds and costs
+  heliox check ./data                       verify every byte
+  heliox bench --dir ./bench --workload fillrandom,readrandom --num 1M
+
+A key or a value that begins with a dash stands behind `--`: heliox put ./data -- -k -v
+Sizes take suffixes: K, M, G, T (or KiB, MiB, ...) are powers of 1024; KB, MB, ... of 1000.
+Exit codes: 0 done, 1 not there (get, delete) or damage found (check), 2 any error.";
+
+/// An ordered key-value store for flash.
+#[derive(Debug, Parser)]
+#[command(name = "heliox", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+/// What every command takes.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Shared {
+    /// The keyspace [default: `default`; for bench: `bench`]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
+    /// Memory that the store may use [default: a quarter of what there is]
+    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory: Option<u64>,
+    /// Keys, values and bounds on the command line are written as scan prints them (\xNN)
+    #[arg(long, global = true)]
+    pub(crate) escaped: bool,
+}
+
+impl Shared {
+    /// The keyspace asked for, or the one that commands use when none is.
+    pub(crate) fn keyspace(&self) -> &str {
+        self.keyspace.as_deref().unwrap_or("default")
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a new store (an existing one is refused)
+    Create(CreateArgs),
+    /// Write a value; a missing keyspace is made
+    Put(PutArgs),
+    /// Print a value and a newline; exit 1 if there is none
+    Get(KeyArgs),
+    /// Delete a key; exit 1 if it was not there
+    Delete(DeleteArgs),
+    /// Print entries in key order: key TAB value, unprintable bytes as \xNN
+    Scan(ScanArgs),
+    /// Print what the store holds and what it costs
+    Stat(StatArgs),
+    /// Verify a whole store that nobody uses; exit 1 if damage was found
+    Check(CheckArgs),
+    /// Load rows of a file; durable when it exits; a missing keyspace is made
+    Import(ImportArgs),
+    /// Measure; makes a missing store, otherwise uses it, in a keyspace of its own
+    Bench(BenchArgs),
+}
+
+/// Make a new store.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CreateArgs {
+    /// The directory of the store; made if missing
+    pub(crate) dir: PathBuf,
+    /// A raw device or file that holds the data; several are striped [default: one file in DIR]
+    #[arg(long = "device", value_name = "PATH")]
+    pub(crate) devices: Vec<PathBuf>,
+    /// What the store may occupy [default: what the devices or the file system offer]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) capacity: Option<u64>,
+}
+
+/// A store and a key.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct KeyArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// The key; any bytes
+    pub(crate) key: OsString,
+}
+
+/// When a write is durable.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct DurabilityArg {
+    /// When the write is durable: none, bounded (100 ms and 8 MiB) or sync (before it returns)
+    #[arg(long, default_value = "sync", value_name = "MODE")]
+    pub(crate) durability: DurabilityMode,
+}
+
+/// Write a value.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PutArgs {
+    #[command(flatten)]
+    pub(crate) place: KeyArgs,
+    /// The value; any bytes
+    pub(crate) value: OsString,
+    #[command(flatten)]
+    pub(crate) durability: DurabilityArg,
+}
+
+/// Delete a key.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) place: KeyArgs,
+    #[command(flatten)]
+    pub(crate) durability: DurabilityArg,
+}
+
+/// Print entries in key order.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ScanArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// The first key, included
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<OsString>,
+    /// The last key, not included
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<OsString>,
+    /// Only keys that begin with this
+    #[arg(long)]
+    pub(crate) prefix: Option<OsString>,
+    /// Stop after this many entries
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Print no values, and read none
+    #[arg(long)]
+    pub(crate) keys_only: bool,
+}
+
+/// Print what the store holds and what it costs.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Verify a whole store.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CheckArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+}
+
+/// What the rows of a file look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportFormat {
+    /// One JSON object a line.
+    Ndjson,
+    /// Comma-separated, quoted where needed, names in the first line.
+    Csv,
+    /// Separated by tabs, never quoted, names in the first line.
+    Tsv,
+}
+
+/// Load rows of a file.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ImportArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// What the rows look like
+    #[arg(long)]
+    pub(crate) format: ImportFormat,
+    /// The field whose text is the key; the value is the row as a JSON object
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) key: String,
+    /// The file; - is the standard input
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// Stop at the first malformed line instead of skipping it
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// Measure.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct BenchArgs {
+    /// The directory of the store; made if missing
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// What to run, in order: fillseq, fillrandom, overwrite, readrandom, readmissing,
+    /// readwhilewriting, readrandomwriterandom, seekrandom, scan
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
+    pub(crate) workload: Vec<Workload>,
+    /// How many keys there are, and operations of a workload, over all threads (20M: 20 million)
+    #[arg(long, default_value = "1M", value_name = "N", value_parser = parse_count)]
+    pub(crate) num: u64,
+    /// The size of every key [default: 16; ycsb: 24; url: 64]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) key_size: Option<u64>,
+    /// The size of every value
+    #[arg(long, default_value = "100", value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) value_size: u64,
+    /// What the keys look like: random, sequential, ycsb or url
+    #[arg(long, default_value = "random", value_name = "FAMILY")]
+    pub(crate) keys: KeyFamily,
+    /// Threads of a workload; readwhilewriting has its one writer on top
+    #[arg(long, default_value = "1", value_name = "T")]
+    pub(crate) threads: usize,
+    /// Seconds (or 90s, 10m) after which each workload ends that is no fill
+    #[arg(long, value_name = "S", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// When each write is durable: none, bounded (100 ms and 8 MiB) or sync
+    #[arg(long, default_value = "bounded", value_name = "MODE")]
+    pub(crate) durability: DurabilityMode,
+    /// What a store that is made now may occupy
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) capacity: Option<u64>,
+    /// Reads among the operations of readrandomwriterandom, in percent
+    #[arg(long, default_value = "90", value_name = "P")]
+    pub(crate) read_share: f64,
+    /// Entries that one operation of scan reads
+    #[arg(long, default_value = "100", value_name = "N")]
+    pub(crate) scan_length: usize,
+    /// Keys that one call reads in readrandom and readmissing
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub(crate) batch: usize,
+    /// Draws keys, values and orders
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub(crate) seed: u64,
+    /// Write the results to this file (overwritten), as a list of JSON objects
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

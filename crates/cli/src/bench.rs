@@ -1,0 +1,149 @@
+//! `heliox bench`: runs workloads, shows how they go on, prints and writes their figures.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use heliox_bench::{
+    rows_to_json, rows_to_table, Bench, BenchError, Config, HelioxEngine, HelioxSetup, Observer,
+    Progress, Row, Workload,
+};
+use indicatif::ProgressBar;
+
+use crate::args::{BenchArgs, Shared};
+use crate::exit::{Failure, Outcome};
+use crate::output::{live_line, print_line};
+
+/// The keyspace of the benchmark's data.
+const KEYSPACE: &str = "bench";
+
+/// Runs all workloads; what was measured before a failure is printed and written too.
+pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<Outcome, Failure> {
+    let config = config(args);
+    // Before a store is made: nonsense is refused without a trace.
+    config.validate()?;
+    if let Some(path) = &args.json {
+        writable(path)?;
+    }
+    let engine = HelioxEngine::open(&HelioxSetup {
+        dir: args.dir.clone(),
+        keyspace: shared
+            .keyspace
+            .clone()
+            .unwrap_or_else(|| KEYSPACE.to_owned()),
+        durability: args.durability,
+        memory_bytes: shared.memory,
+        capacity_bytes: args.capacity,
+    })?;
+    let mut rows = Vec::new();
+    let result = run_all(&engine, &config, args.json.as_deref(), &mut rows);
+    let closed = engine.close();
+    if !rows.is_empty() {
+        print_line(&rows_to_table(&rows))?;
+    }
+    result?;
+    closed?;
+    Ok(Outcome::Done)
+}
+
+fn config(args: &BenchArgs) -> Config {
+    let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Config {
+        workloads: args.workload.clone(),
+        num: args.num,
+        key_bytes: args.key_size.map_or(args.keys.default_size_bytes(), narrow),
+        value_bytes: narrow(args.value_size),
+        keys: args.keys,
+        threads: args.threads,
+        duration: args.duration,
+        durability: args.durability,
+        read_share_percent: args.read_share,
+        scan_entries: args.scan_length,
+        batch_keys: args.batch,
+        seed: args.seed,
+    }
+}
+
+fn run_all(
+    engine: &HelioxEngine,
+    config: &Config,
+    json: Option<&Path>,
+    rows: &mut Vec<Row>,
+) -> Result<(), Failure> {
+    let bench = Bench::new(engine, config.clone())?;
+    let mut live = Live {
+        line: live_line(),
+        last_ops: 0,
+        last_seconds: 0.0,
+    };
+    for place in 0..config.workloads.len() {
+        let row: Result<Row, BenchError> = bench.run(place, &mut live);
+        live.clear();
+        let row = row?;
+        if let Some(remark) = row.remark() {
+            // A remark that cannot be printed changes no result.
+            let _ = writeln!(std::io::stderr(), "heliox: {remark}");
+        }
+        rows.push(row);
+        if let Some(path) = json {
+            write_json(path, rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails before the measurement rather than after it.
+fn writable(path: &Path) -> Result<(), Failure> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.map(|_| ())
+        .map_err(|error| Failure::file("write", path, error))
+}
+
+fn write_json(path: &Path, rows: &[Row]) -> Result<(), Failure> {
+    let text = format!("{:#}\n", rows_to_json(rows));
+    fs::write(path, text).map_err(|error| Failure::file("write", path, error))
+}
+
+/// One line on a terminal that says how the workload goes on.
+struct Live {
+    line: ProgressBar,
+    last_ops: u64,
+    last_seconds: f64,
+}
+
+impl Live {
+    fn clear(&mut self) {
+        self.line.finish_and_clear();
+        *self = Live {
+            line: live_line(),
+            last_ops: 0,
+            last_seconds: 0.0,
+        };
+    }
+}
+
+impl Observer for Live {
+    fn progress(&mut self, progress: &Progress) {
+        let seconds = progress.elapsed.as_secs_f64();
+        let passed = (seconds - self.last_seconds).max(1e-9);
+        let rate = progress.ops.saturating_sub(self.last_ops) as f64 / passed;
+        (self.last_ops, self.last_seconds) = (progress.ops, seconds);
+        let share = match progress.total_ops {
+            Some(total) => format!(
+                " {:.0} %",
+                100.0 * progress.ops as f64 / total.max(1) as f64
+            ),
+            None => String::new(),
+        };
+        let Progress { workload, ops, .. } = progress;
+        let message = format!("{workload}: {ops} ops{share}, {rate:.0} ops/s, {seconds:.1} s");
+        self.line.set_message(message);
+        self.line.tick();
+    }
+
+    fn settling(&mut self, workload: Workload) {
+        self.line
+            .set_message(format!("{workload}: making everything durable"));
+        self.line.tick();
+    }
+}

@@ -1,0 +1,51 @@
+//! `heliox check`: verifies a whole store that nobody has open.
+
+use heliox::{CheckReport, Store};
+
+use crate::args::{CheckArgs, Shared};
+use crate::exit::{Failure, Outcome};
+use crate::open;
+use crate::output::{byte_bar, Output};
+use crate::size::show_bytes;
+
+/// Verifies the store and prints what was found.
+pub(crate) fn run(args: &CheckArgs, shared: &Shared) -> Result<Outcome, Failure> {
+    let bar = byte_bar(Some(0));
+    let report = Store::check(&args.dir, &open::options(shared), &mut |progress| {
+        bar.set_length(progress.total_bytes);
+        bar.set_position(progress.done_bytes);
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(|error| open::no_store(&args.dir, error))?;
+    print(&report)?;
+    Ok(if report.problem_count == 0 {
+        Outcome::Done
+    } else {
+        Outcome::DamageFound
+    })
+}
+
+fn print(report: &CheckReport) -> Result<(), Failure> {
+    let mut output = Output::new();
+    output.line(&format!(
+        "checked {} records, {} index entries, {} segments, {}",
+        report.records,
+        report.entries,
+        report.segments,
+        show_bytes(report.bytes)
+    ))?;
+    for problem in &report.problems {
+        output.line(problem)?;
+    }
+    let unlisted = report
+        .problem_count
+        .saturating_sub(report.problems.len() as u64);
+    if unlisted > 0 {
+        output.line(&format!("... and {unlisted} more"))?;
+    }
+    output.line(&match report.problem_count {
+        0 => "no damage found".to_owned(),
+        count => format!("DAMAGE FOUND: {count} problems"),
+    })?;
+    output.finish()
+}

@@ -1,0 +1,29 @@
+//! `heliox create`: makes a store and its first keyspace.
+
+use heliox::{Options, Store};
+
+use crate::args::{CreateArgs, Shared};
+use crate::exit::{Failure, Outcome};
+use crate::output::print_line;
+use crate::size::show_bytes;
+
+/// Makes the store.
+pub(crate) fn run(args: &CreateArgs, shared: &Shared) -> Result<Outcome, Failure> {
+    let mut options = Options::new().devices(args.devices.clone());
+    if let Some(bytes) = args.capacity {
+        options = options.capacity_bytes(bytes);
+    }
+    if let Some(bytes) = shared.memory {
+        options = options.memory_budget_bytes(bytes);
+    }
+    let store = Store::create(&args.dir, &options)?;
+    let keyspace = shared.keyspace();
+    store.keyspace_or_create(keyspace)?;
+    let capacity = show_bytes(store.stats().capacity_bytes);
+    store.close()?;
+    let dir = args.dir.display();
+    print_line(&format!(
+        "made {dir}: capacity {capacity}, keyspace {keyspace}"
+    ))?;
+    Ok(Outcome::Done)
+}

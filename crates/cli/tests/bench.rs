@@ -1,0 +1,111 @@
+//! `bench` on the real store: every workload runs, and the figures are plausible.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+mod common;
+
+use common::{text, Place};
+use serde_json::Value;
+
+fn bench(place: &Place, more: &[&str]) -> Value {
+    let json = place.root.path().join("rows.json");
+    let common = [
+        "bench",
+        "--dir",
+        "STORE",
+        "--capacity",
+        "512M",
+        "--json",
+        text(&json),
+    ];
+    let printed = place.ok(&[&common[..], more].concat());
+    assert!(printed.contains("p99.999"), "{printed}");
+    serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap()
+}
+
+#[test]
+fn all_workloads_run_and_are_reported() {
+    let place = Place::empty();
+    let list = "fillseq,fillrandom,overwrite,readrandom,readmissing,readwhilewriting,\
+                readrandomwriterandom,seekrandom,scan";
+    let options = [
+        "--workload",
+        list,
+        "--num",
+        "2K",
+        "--threads",
+        "2",
+        "--scan-length",
+        "10",
+    ];
+    let rows = bench(&place, &options);
+    let rows = rows.as_array().unwrap();
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| row["workload"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.join(","), list);
+    for row in rows {
+        assert_eq!(row["engine"], "heliox");
+        assert_eq!(row["ops"], 2000, "{row}");
+        assert_eq!(row["objects"], 2000, "{row}");
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0);
+        assert!(row["p50_us"].as_f64() <= row["max_us"].as_f64());
+    }
+    assert_eq!(rows[0]["user_bytes"], 2000 * 116);
+    assert!(
+        rows[0]["write_amplification"].as_f64().unwrap() >= 1.0,
+        "{}",
+        rows[0]
+    );
+    assert!(rows[3]["write_amplification"].is_null());
+    assert_eq!(
+        (&rows[3]["found"], &rows[4]["found"]),
+        (&2000.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_store_is_reused_in_a_keyspace_of_its_own() {
+    let place = Place::with_store();
+    place.ok(&["put", "STORE", "k", "v"]);
+    for keys in ["random", "sequential", "ycsb", "url"] {
+        let keyspace = format!("bench-{keys}");
+        let common = [
+            "--num",
+            "500",
+            "--keys",
+            keys,
+            "--keyspace",
+            &keyspace,
+            "--workload",
+        ];
+        bench(&place, &[&common[..], &["fillrandom"]].concat());
+        let rows = bench(
+            &place,
+            &[&common[..], &["readrandom,readmissing", "--batch", "8"]].concat(),
+        );
+        assert_eq!(
+            (&rows[0]["found"], &rows[1]["found"]),
+            (&500.into(), &0.into()),
+            "{keys}"
+        );
+    }
+    assert_eq!(place.ok(&["scan", "STORE"]), "k\tv\n");
+}
+
+#[test]
+fn reading_what_was_never_filled_is_remarked_upon() {
+    let place = Place::empty();
+    let args = [
+        "bench",
+        "--dir",
+        "STORE",
+        "--workload",
+        "readrandom",
+        "--num",
+        "100",
+    ];
+    let output = place.run(&[&args[..], &["--capacity", "256M"]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(common::stderr(&output).contains("found 0 of 100"));
+}

@@ -1,0 +1,143 @@
+//! The only threads of a store. Each calls bounded steps; the steps know nothing of threads.
+//!
+//! - *flusher*: writes full chunks, and syncs within the bound of `bounded` durability.
+//! - *collector*: garbage collection while free segments are below the goal.
+//! - *upkeep*: checkpoints, sweeps, and the division of memory between index and cache.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use heliox_log::LogError;
+
+use crate::checkpoint;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::gc;
+use crate::options::Durability;
+use crate::sweep;
+
+/// A checkpoint may cost this share of what is written: one part in so many.
+const CHECKPOINT_COST_DIVISOR: u64 = 7;
+/// Log bytes between two checkpoints, at least.
+const CHECKPOINT_BYTES_MIN: u64 = 64 << 20;
+const UPKEEP_TICK: Duration = Duration::from_millis(50);
+const COLLECT_TICK: Duration = Duration::from_millis(100);
+
+/// The running threads.
+#[derive(Default)]
+pub(crate) struct Workers(Vec<JoinHandle<()>>);
+
+impl Workers {
+    /// Starts the threads of a store.
+    pub(crate) fn start(core: &Arc<Core>) -> Result<Workers> {
+        let mut workers = Workers::default();
+        for (name, work) in [
+            ("heliox-flush", flush_loop as fn(&Arc<Core>) -> Result<()>),
+            ("heliox-gc", collect_loop),
+            ("heliox-upkeep", upkeep_loop),
+        ] {
+            let core = Arc::clone(core);
+            let body = move || guard(&core, work);
+            let thread = Builder::new().name(name.to_owned()).spawn(body);
+            let thread = thread.map_err(|e| {
+                Error::internal(format!("the thread {name} cannot be started: {e}"))
+            })?;
+            workers.0.push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// Ends the threads and waits for them.
+    pub(crate) fn stop(&mut self, core: &Core) {
+        core.signals.stop();
+        for thread in self.0.drain(..) {
+            // A panic was caught and failed the store already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs a thread's loop; what goes wrong in it fails the store for good instead of passing unseen.
+fn guard(core: &Arc<Core>, work: fn(&Arc<Core>) -> Result<()>) {
+    let ended = catch_unwind(AssertUnwindSafe(|| work(core)));
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            core.log.fail(LogError::Failed(error.to_string()));
+        }
+        Err(_) => {
+            core.log.fail(LogError::Internal("a background thread panicked"));
+        }
+    }
+    core.signals.room.ring();
+}
+
+fn flush_loop(core: &Arc<Core>) -> Result<()> {
+    let tick = match core.settings.durability {
+        Durability::Bounded { ms, .. } => Duration::from_millis((ms / 4).clamp(1, 1000)),
+        Durability::Sync | Durability::None => Duration::from_millis(25),
+    };
+    while !core.signals.is_stopped() {
+        core.signals.flush.listen(tick);
+        flush_step(core)?;
+    }
+    Ok(())
+}
+
+/// Writes what is full, and makes durable what must not wait longer.
+pub(crate) fn flush_step(core: &Core) -> Result<()> {
+    if core.log.unwritten_bytes() * 2 > core.settings.tail_limit_bytes {
+        core.log.write_full_chunks()?;
+    }
+    let Durability::Bounded { ms, bytes } = core.settings.durability else {
+        return Ok(());
+    };
+    if core.log.unsynced_bytes() == 0 {
+        core.note_nothing_unsynced();
+    } else if core.log.unsynced_bytes() * 2 > bytes || core.unsynced_for_ms() * 2 > ms {
+        core.sync()?;
+    }
+    Ok(())
+}
+
+fn collect_loop(core: &Arc<Core>) -> Result<()> {
+    while !core.signals.is_stopped() {
+        core.signals.gc.listen(COLLECT_TICK);
+        while gc::is_due(core) && !core.signals.is_stopped() {
+            let gained = gc::step(core)?;
+            core.signals.room.ring();
+            if !gained {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
+    while !core.signals.is_stopped() {
+        core.signals.upkeep.listen(UPKEEP_TICK);
+        upkeep_step(core)?;
+    }
+    Ok(())
+}
+
+/// Divides memory, writes a checkpoint if one is due, sweeps.
+pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
+    core.divide_memory();
+    if checkpoint_is_due(core) {
+        checkpoint::run(core, checkpoint::Pace::Gentle, false)?;
+    }
+    sweep::step(core)?;
+    Ok(())
+}
+
+/// A checkpoint is due when the log has grown so much that its cost is a small share.
+fn checkpoint_is_due(core: &Core) -> bool {
+    let index = core.index.memory_bytes();
+    let goal = (index * CHECKPOINT_COST_DIVISOR).max(CHECKPOINT_BYTES_MIN);
+    let capacity = core.root.capacity_bytes();
+    core.log_bytes_since_checkpoint() >= goal.min(capacity / 4)
+}

@@ -1,0 +1,99 @@
+//! The gate of atomic batches: one batch is installed at a time.
+//!
+//! While a batch is being installed its members are pending: readers pass them over to the version
+//! below, writers that meet one wait, and neither a snapshot nor a checkpoint's cut is taken. Its
+//! members become visible together when the gate is left.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use heliox_format::ids::{Location, SeqNo};
+use heliox_format::record::Record;
+use parking_lot::{Mutex, MutexGuard};
+
+/// The gate. No batch is pending while `first` is zero.
+#[derive(Default)]
+pub(crate) struct BatchGate {
+    gate: Mutex<()>,
+    first: AtomicU64,
+    members: Mutex<HashSet<Location>>,
+}
+
+/// A batch in flight, or the promise that none is.
+pub(crate) struct BatchPass<'a> {
+    gate: &'a BatchGate,
+    _held: MutexGuard<'a, ()>,
+}
+
+impl BatchGate {
+    /// Waits until no batch is in flight; none begins while the pass is held.
+    pub(crate) fn enter(&self) -> BatchPass<'_> {
+        BatchPass { _held: self.gate.lock(), gate: self }
+    }
+
+    /// Waits until the batch that is in flight now is done.
+    pub(crate) fn wait(&self) {
+        drop(self.gate.lock());
+    }
+
+    /// The order of the first record of the batch in flight.
+    pub(crate) fn pending_first(&self) -> Option<SeqNo> {
+        match self.first.load(Ordering::SeqCst) {
+            0 => None,
+            first => Some(SeqNo(first)),
+        }
+    }
+
+    /// True if the record is a member of the batch in flight.
+    pub(crate) fn is_pending(&self, record: &Record<'_>) -> bool {
+        let Some(offset) = record.header.batch_offset else {
+            return false;
+        };
+        self.pending_first().is_some_and(|first| record.seq.0 - offset == first.0)
+    }
+
+    /// True if the entry at this location is a member of the batch in flight. Asked under the
+    /// leaf's lock: a member is announced before its entry appears.
+    pub(crate) fn is_pending_at(&self, location: Location) -> bool {
+        self.pending_first().is_some() && self.members.lock().contains(&location)
+    }
+}
+
+impl BatchPass<'_> {
+    /// Announces a member before its entry appears; the first one opens the batch.
+    pub(crate) fn announce(&self, first: SeqNo, location: Location) {
+        self.gate.members.lock().insert(location);
+        self.gate.first.store(first.0, Ordering::SeqCst);
+    }
+
+    /// True if the location belongs to this batch itself.
+    pub(crate) fn is_member(&self, location: Location) -> bool {
+        self.gate.members.lock().contains(&location)
+    }
+
+    /// Makes the members visible.
+    pub(crate) fn publish(&self) {
+        self.gate.first.store(0, Ordering::SeqCst);
+        self.gate.members.lock().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_pending_until_published() {
+        let gate = BatchGate::default();
+        let pass = gate.enter();
+        let location = Location::from_bits(5);
+        assert!(!gate.is_pending_at(location));
+        pass.announce(SeqNo(9), location);
+        assert_eq!(gate.pending_first(), Some(SeqNo(9)));
+        assert!(gate.is_pending_at(location));
+        assert!(!gate.is_pending_at(Location::from_bits(6)));
+        pass.publish();
+        assert!(!gate.is_pending_at(location));
+        assert_eq!(gate.pending_first(), None);
+    }
+}

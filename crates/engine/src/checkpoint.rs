@@ -1,0 +1,240 @@
+//! Checkpoints: the index and the accounts on media, so that recovery replays only the tail.
+//!
+//! The cut is the order P at which the accounts are copied. Leaves are copied one by one after
+//! that, each under its lock and with the order at which it was copied: replay skips, leaf by leaf,
+//! what a copy already has. Writers never wait for a checkpoint. Before the superblock names it,
+//! the log is durable beyond the youngest copy, so every entry of the image points to a durable
+//! record; both superblock copies are durable before anything of the old checkpoint is released.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use heliox_format::bytes::WriteBytes;
+use heliox_format::checkpoint::{
+    encode_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
+    CHUNK_PAYLOAD_BYTES_MAX,
+};
+use heliox_format::ids::{Birth, SegmentId, SeqNo};
+use heliox_format::segment::{SegmentHeader, SegmentKind};
+use heliox_format::superblock::CheckpointRoot;
+use heliox_log::segments::SegmentState;
+use heliox_media::AlignedBuf;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+
+/// Leaf images collected before a chunk is written.
+const PAYLOAD_GOAL_BYTES: usize = 512 << 10;
+/// Pause after each chunk of a checkpoint that nobody waits for.
+const PACE: Duration = Duration::from_millis(1);
+
+/// How a checkpoint is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// With pauses, beside running writers.
+    Gentle,
+    /// As fast as the device takes it.
+    Fast,
+}
+
+/// Writes a checkpoint and releases what only the one before needed.
+pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
+    let _one = core.checkpoint_lock.lock();
+    let sweep_seen = core.log.last_seq();
+    core.log_bytes_at_checkpoint.store(core.log_bytes(), Ordering::Relaxed);
+    let meta = take_cut(core);
+    let cut = meta.cut;
+    let mut writer = ChunkWriter::begin(core, pace)?;
+    let written = write_stream(core, &mut writer, &meta);
+    if let Err(error) = written {
+        writer.abandon();
+        return Err(error);
+    }
+    // A batch that was being installed while leaves were copied is complete before the sync.
+    drop(core.batches.enter());
+    core.sync()?;
+    let root = writer.root(cut);
+    publish(core, root, closing)?;
+    core.checkpointed.store(cut.0, Ordering::Release);
+    release_old(core, &writer);
+    core.ranges.drop_done(cut.min(sweep_seen), core.snapshots.oldest());
+    core.space.expect_checkpoint(core.index.memory_bytes());
+    core.counters.checkpoints.add(1);
+    Ok(())
+}
+
+/// Copies the accounts at one order, with no batch half installed.
+fn take_cut(core: &Core) -> CheckpointMeta {
+    let pass = core.batches.enter();
+    let (cut, next_birth, segments) =
+        core.log.at_cut(|seq, birth, table| (seq, birth, table.entries()));
+    drop(pass);
+    let (keyspaces, next_keyspace) = core.keyspaces.entries();
+    CheckpointMeta {
+        cut,
+        incarnation: core.superblock.lock().incarnation,
+        next_birth,
+        next_keyspace,
+        user_bytes: core.counters.user_bytes_written(),
+        segments,
+        ranges: core.ranges.entries(),
+        keyspaces,
+    }
+}
+
+fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, meta: &CheckpointMeta) -> Result<()> {
+    let mut encoded = Vec::new();
+    meta.encode(&mut encoded);
+    for part in encoded.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
+        writer.put(ChunkKind::Meta, part)?;
+    }
+    let mut cursor = core.index.image_start();
+    let (mut payload, mut leaf) = (Vec::new(), Vec::new());
+    loop {
+        leaf.clear();
+        let copied = core.index.image_next(&mut cursor, &mut leaf, &mut || core.log.last_seq())?;
+        let Some(at) = copied else {
+            break;
+        };
+        payload.put_varint(at.0);
+        payload.put_prefixed(&leaf);
+        if payload.len() >= PAYLOAD_GOAL_BYTES {
+            flush_payload(writer, &mut payload)?;
+        }
+    }
+    flush_payload(writer, &mut payload)?;
+    writer.put(ChunkKind::End, &[])
+}
+
+/// Writes the payload in chunks; a leaf image may go over a chunk's border.
+fn flush_payload(writer: &mut ChunkWriter<'_>, payload: &mut Vec<u8>) -> Result<()> {
+    for part in payload.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
+        writer.put(ChunkKind::Leaves, part)?;
+    }
+    payload.clear();
+    Ok(())
+}
+
+/// Lets both superblock copies name the checkpoint.
+fn publish(core: &Core, root: CheckpointRoot, closing: bool) -> Result<()> {
+    core.log.media().sync().map_err(|e| Error::from(core.log.fail(e.into())))?;
+    let mut superblock = core.superblock.lock();
+    let mut next = superblock.clone();
+    next.generation += 1;
+    next.checkpoint = Some(root);
+    next.cuts.clear();
+    next.clean = closing;
+    core.write_superblock(&next)?;
+    *superblock = next;
+    Ok(())
+}
+
+/// Gives back the segments of every checkpoint but the new one.
+fn release_old(core: &Core, writer: &ChunkWriter<'_>) {
+    let old: Vec<SegmentId> = core.log.with_table(|table| {
+        let used = table.iter().filter(|(_, s)| {
+            s.kind == SegmentKind::Checkpoint && s.state != SegmentState::Free
+        });
+        let ids = used.map(|(id, _)| id);
+        ids.filter(|id| !writer.segments.iter().any(|(new, _)| new == id)).collect()
+    });
+    for id in old {
+        core.discard_and_release(id);
+    }
+}
+
+/// Writes chunks into checkpoint segments, opening them as needed.
+struct ChunkWriter<'a> {
+    core: &'a Core,
+    pace: Pace,
+    number: u64,
+    chunk: u32,
+    segments: Vec<(SegmentId, Birth)>,
+    offset: u64,
+}
+
+impl<'a> ChunkWriter<'a> {
+    fn begin(core: &'a Core, pace: Pace) -> Result<ChunkWriter<'a>> {
+        let number = core.superblock.lock().checkpoint.map_or(0, |c| c.number) + 1;
+        let mut writer =
+            ChunkWriter { core, pace, number, chunk: 0, segments: Vec::new(), offset: 0 };
+        writer.open_segment()?;
+        Ok(writer)
+    }
+
+    fn open_segment(&mut self) -> Result<()> {
+        let core = self.core;
+        let (id, birth) = core.log.open_checkpoint_segment()?;
+        let previous = self.segments.last().map(|(id, _)| *id);
+        self.segments.push((id, birth));
+        let geometry = core.log.geometry();
+        let header = SegmentHeader {
+            kind: SegmentKind::Checkpoint,
+            class: Default::default(),
+            birth,
+            incarnation: core.superblock.lock().incarnation,
+            first_seq: core.log.last_seq(),
+            previous,
+            checkpoint: self.number,
+        };
+        let start = geometry.start(id);
+        self.write(start, &header.encode(geometry.salt, start, geometry.sector_bytes))?;
+        self.offset = geometry.sector_bytes as u64;
+        Ok(())
+    }
+
+    fn put(&mut self, kind: ChunkKind, payload: &[u8]) -> Result<()> {
+        let geometry = *self.core.log.geometry();
+        let bytes = (CHUNK_HEADER_BYTES + payload.len()) as u64;
+        let padded = bytes.next_multiple_of(geometry.sector_bytes as u64);
+        if self.offset + padded > geometry.segment_bytes {
+            self.open_segment()?;
+        }
+        let Some((id, _)) = self.segments.last() else {
+            return Err(Error::internal("a checkpoint without a segment"));
+        };
+        let address = geometry.start(*id) + self.offset;
+        let header = ChunkHeader {
+            kind,
+            checkpoint: self.number,
+            number: self.chunk,
+            payload_bytes: payload.len() as u32,
+        };
+        let chunk = encode_chunk(geometry.salt, address, &header, payload, geometry.sector_bytes);
+        self.write(address, &chunk)?;
+        self.offset += padded;
+        self.chunk += 1;
+        if self.pace == Pace::Gentle {
+            std::thread::sleep(PACE);
+        }
+        Ok(())
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        let mut memory = AlignedBuf::for_read(bytes.len())?;
+        memory.copy_from_slice(bytes);
+        let core = self.core;
+        let written = core.log.media().write_at(address, &memory);
+        written.map_err(|e| Error::from(core.log.fail(e.into())))?;
+        core.counters.checkpoint_bytes_written.add(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn root(&self, cut: SeqNo) -> CheckpointRoot {
+        let (last_segment, birth) = self.segments.last().copied().unwrap_or((SegmentId(0), Birth(0)));
+        CheckpointRoot {
+            number: self.number,
+            last_segment,
+            birth,
+            segments: self.segments.len() as u32,
+            cut,
+        }
+    }
+
+    /// Gives back the segments of a checkpoint that was not finished.
+    fn abandon(&self) {
+        for (id, _) in &self.segments {
+            self.core.discard_and_release(*id);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What an open store is made of: plain parts that the flows (write, read, scan, gc, checkpoint,
+//! sweep) work on. No logic of its own beyond small questions that several flows ask.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
+use heliox_format::superblock::Superblock;
+use heliox_index::{Index, KeyRead, KeySource, PreparedKey, SourceError};
+use heliox_log::read::ReadBuf;
+use heliox_log::{Log, LogError};
+use parking_lot::Mutex;
+
+use crate::batches::BatchGate;
+use crate::cache::RecordCache;
+use crate::error::{Error, Result};
+use crate::keyspaces::Keyspaces;
+use crate::options::Settings;
+use crate::ranges::Ranges;
+use crate::root::Root;
+use crate::signals::Signals;
+use crate::snapshots::Snapshots;
+use crate::space::Space;
+use crate::stats::{Counters, Health, Stats};
+
+/// An open store.
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) root: Root,
+    pub(crate) superblock: Mutex<Superblock>,
+    pub(crate) hash_seed: u64,
+    pub(crate) log: Log,
+    pub(crate) index: Index,
+    pub(crate) cache: RecordCache,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) ranges: Ranges,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) batches: BatchGate,
+    pub(crate) space: Space,
+    pub(crate) signals: Signals,
+    pub(crate) counters: Counters,
+    /// The newest durable checkpoint covers everything up to this order.
+    pub(crate) checkpointed: AtomicU64,
+    /// One checkpoint at a time.
+    pub(crate) checkpoint_lock: Mutex<()>,
+    /// One collection step at a time.
+    pub(crate) gc_lock: Mutex<()>,
+    /// Tombstones that wait until they may go.
+    pub(crate) tombstones: Mutex<std::collections::VecDeque<Location>>,
+    /// Numbers the values that are kept in chunks.
+    pub(crate) next_value_id: AtomicU64,
+    pub(crate) closed: AtomicBool,
+    /// When the newest finished sync began, in milliseconds since `opened`.
+    pub(crate) synced_at_ms: AtomicU64,
+    pub(crate) opened: Instant,
+    /// Bytes that the log had written when the newest checkpoint was begun.
+    pub(crate) log_bytes_at_checkpoint: AtomicU64,
+    /// What was found damaged, in words.
+    pub(crate) damage: Mutex<Vec<String>>,
+    /// Segments, by birth, that damage keeps from being collected.
+    pub(crate) quarantined: Mutex<HashSet<Birth>>,
+}
+
+impl Core {
+    pub(crate) fn prepare<'k>(&self, keyspace: KeyspaceId, key: &'k [u8]) -> PreparedKey<'k> {
+        PreparedKey::new(self.hash_seed, keyspace, key)
+    }
+
+    pub(crate) fn checkpointed(&self) -> SeqNo {
+        SeqNo(self.checkpointed.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::closed());
+        }
+        Ok(())
+    }
+
+    /// Makes everything so far durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let began = self.opened.elapsed().as_millis() as u64;
+        self.log.sync()?;
+        self.synced_at_ms.fetch_max(began, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Upper bound of the age of the oldest write that is not durable.
+    pub(crate) fn unsynced_for_ms(&self) -> u64 {
+        if self.log.unsynced_bytes() == 0 {
+            return 0;
+        }
+        let now = self.opened.elapsed().as_millis() as u64;
+        now.saturating_sub(self.synced_at_ms.load(Ordering::Acquire))
+    }
+
+    /// Says that nothing waits to be synced, so that the next write's wait begins with it.
+    pub(crate) fn note_nothing_unsynced(&self) {
+        let now = self.opened.elapsed().as_millis() as u64;
+        self.synced_at_ms.fetch_max(now, Ordering::AcqRel);
+    }
+
+    /// Bytes that the log has written since the store was opened.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        let counters = self.log.counters();
+        counters.user_bytes_written.load(Ordering::Relaxed)
+            + counters.survivor_bytes_written.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn log_bytes_since_checkpoint(&self) -> u64 {
+        let before = self.log_bytes_at_checkpoint.load(Ordering::Relaxed);
+        self.log_bytes().saturating_sub(before)
+    }
+
+    /// Bytes on media per record, as a mean over the log's segments.
+    pub(crate) fn mean_record_bytes(&self) -> u64 {
+        let (bytes, records) = self.log.with_table(|table| {
+            table.iter().fold((0, 0), |(b, r), (_, s)| (b + s.used_bytes, r + u64::from(s.records)))
+        });
+        bytes / records.max(1)
+    }
+
+    /// Divides the budget: the tail has its share, the index takes what it needs, snapshots what
+    /// they hold; the cache gets the rest.
+    pub(crate) fn divide_memory(&self) {
+        let budget = self.settings.memory_budget_bytes;
+        let taken = self.log.tail_memory_bytes().max(self.settings.tail_limit_bytes)
+            + self.index.memory_bytes()
+            + self.snapshots.bytes();
+        // Growth until the next division, and what a collection step holds.
+        let margin = budget / 32;
+        self.cache.set_budget_bytes(budget.saturating_sub(taken + margin));
+    }
+
+    /// Notes damage and leaves its segment to those who can still read the rest of it.
+    pub(crate) fn note_damage(&self, birth: Birth, what: &str) {
+        self.quarantined.lock().insert(birth);
+        self.counters.damage_found.add(1);
+        self.damage.lock().push(what.to_owned());
+    }
+
+    pub(crate) fn is_quarantined(&self, birth: Birth) -> bool {
+        self.quarantined.lock().contains(&birth)
+    }
+
+    /// Puts the tombstones that the index holds in line for their sweep.
+    pub(crate) fn find_tombstones(&self) {
+        let mut tombstones = self.tombstones.lock();
+        self.index.for_each_entry(&mut |entry| {
+            if entry.tombstone {
+                tombstones.push_back(entry.location);
+            }
+        });
+    }
+
+    /// The store's figures now.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.counters.fill(&mut stats);
+        let log = self.log.counters();
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let index = self.index.stats();
+        let cache = self.cache.stats();
+        stats.objects = index.entries;
+        stats.bytes_written.data = load(&log.user_bytes_written);
+        stats.bytes_written.gc = load(&log.survivor_bytes_written);
+        stats.bytes_read.data = load(&log.record_bytes_read);
+        stats.foreground_reads = self.counters.foreground_reads.get();
+        stats.memory_budget_bytes = self.settings.memory_budget_bytes;
+        stats.index_bytes = self.index.memory_bytes();
+        stats.cache_bytes = self.cache.used_bytes();
+        stats.tail_bytes = self.log.tail_memory_bytes();
+        stats.index_reads = index.key_reads;
+        stats.cache_hits = cache.hits;
+        stats.cache_misses = cache.misses;
+        let geometry = self.log.geometry();
+        stats.capacity_bytes = self.root.capacity_bytes();
+        stats.segments_total = u64::from(geometry.segments);
+        stats.segments_free = self.log.free_segments();
+        stats.live_bytes = self.log.with_table(|t| t.iter().map(|(_, s)| s.live_bytes()).sum());
+        stats.disk_bytes = self.root.disk_bytes().unwrap_or(0);
+        if let Some(failure) = self.log.failure() {
+            stats.health = Health::ReadOnly { cause: failure.to_string() };
+        }
+        stats
+    }
+
+    /// Writes both superblock copies; a failure is for good.
+    pub(crate) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        match self.root.write_superblock(superblock) {
+            Ok(bytes) => {
+                self.counters.metadata_bytes_written.add(bytes);
+                Ok(())
+            }
+            Err(error) => {
+                self.log.fail(LogError::Failed(error.to_string()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a segment's life, gives its bytes back to the device, and makes it free.
+    pub(crate) fn discard_and_release(&self, id: SegmentId) {
+        self.log.retire(id);
+        let geometry = self.log.geometry();
+        // Segments that are used again at once keep their blocks: allocating them anew costs more
+        // than it gives. A hint only: a device that refuses it loses nothing but efficiency.
+        if self.log.free_segments() > 2 * self.space.gc_goal() {
+            let _ = self.log.media().discard(geometry.start(id), geometry.segment_bytes);
+        }
+        self.log.release(id);
+        self.signals.room.ring();
+    }
+
+    /// Fails the store for good because an invariant of ours does not hold.
+    pub(crate) fn fail_internal(&self, what: &'static str) -> Error {
+        self.log.fail(LogError::Internal(what)).into()
+    }
+}
+
+/// Milliseconds since 1970, as expiry counts them.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| d.as_millis() as u64)
+}
+
+/// Reads keys for the index from the log.
+pub(crate) struct LogKeys<'a> {
+    pub(crate) log: &'a Log,
+}
+
+impl KeySource for LogKeys<'_> {
+    fn read_key(
+        &self,
+        location: Location,
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<KeyRead, SourceError> {
+        let mut buf = ReadBuf::default();
+        let found = self.log.read(location, &mut buf);
+        let found = found.map_err(|e| SourceError(Box::new(Error::from(e))))?;
+        let Some(found) = found else {
+            return Ok(KeyRead::Stale);
+        };
+        out.clear();
+        out.extend_from_slice(&found.record.header.keyspace.0.to_be_bytes());
+        out.extend_from_slice(found.record.key);
+        Ok(KeyRead::Found)
+    }
+}

@@ -1,0 +1,396 @@
+//! Garbage collection: survivors of a victim segment are written anew in key order, then the
+//! segment is given back.
+//!
+//! A step retires what is empty, else collects one victim. Survivors go through the one write
+//! primitive with the condition "the entry still holds the old location", into segments of their
+//! own. A segment is retired only when every needed record has a durable copy elsewhere, the newest
+//! displacement of its records is durable, a checkpoint covers what replay would need of it, its
+//! sums agree (or every dead record was verified), and no snapshot needs it in place.
+
+use heliox_format::ids::{Location, SegmentId, SeqNo};
+use heliox_format::record::RecordKind;
+use heliox_index::{Action, Entry, PreparedKey};
+use heliox_log::append::NewRecord;
+use heliox_log::scan::{Scanned, SegmentScanner};
+use heliox_log::segments::Segment;
+use heliox_log::Stream;
+
+use crate::checkpoint;
+use crate::core::{now_ms, Core, LogKeys};
+use crate::error::Result;
+use crate::keyspaces::CHUNKS;
+use crate::large;
+use crate::read::{get, trace, with_scratch, OwnedRecord, Traced, View};
+use crate::snapshots::DeadVersion;
+use crate::write::{append_and_install, healed_record, Expect, Installed};
+
+/// A victim must free at least 1/32 of itself, or collecting it is no gain.
+const GAIN_MIN_DIVISOR: u64 = 32;
+
+/// Does one bounded piece of collection. True if space was gained or will be.
+pub(crate) fn step(core: &Core) -> Result<bool> {
+    let Some(_one) = core.gc_lock.try_lock() else {
+        return Ok(false);
+    };
+    if let Some(first) = core.log.failure() {
+        return Err(crate::error::Error::failed(&first.into()));
+    }
+    let waiting = retire_empty(core)?;
+    if waiting.retired > 0 {
+        core.space.set_stuck(false);
+        return Ok(true);
+    }
+    if let Some(victim) = choose_victim(core) {
+        core.space.set_stuck(false);
+        collect(core, victim)?;
+        retire_empty(core)?;
+        return Ok(true);
+    }
+    if waiting.need_checkpoint && core.log.free_segments() <= core.space.gc_goal() {
+        checkpoint::run(core, checkpoint::Pace::Fast, false)?;
+        let gained = retire_empty(core)?.retired > 0;
+        core.space.set_stuck(!gained);
+        return Ok(gained);
+    }
+    core.space.set_stuck(true);
+    Ok(false)
+}
+
+/// True if collection should run.
+pub(crate) fn is_due(core: &Core) -> bool {
+    core.log.free_segments() < core.space.gc_goal()
+}
+
+#[derive(Default)]
+struct Waiting {
+    retired: usize,
+    need_checkpoint: bool,
+}
+
+/// Retires every empty segment that may go.
+fn retire_empty(core: &Core) -> Result<Waiting> {
+    let mut waiting = Waiting::default();
+    let empty: Vec<(SegmentId, Segment)> = core.log.with_table(|table| {
+        let empty = table.iter().filter(|(_, s)| s.is_sealed_log() && s.live() == 0);
+        empty.map(|(id, s)| (id, *s)).collect()
+    });
+    let unsynced = |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq);
+    let covered = |s: &Segment| s.last_seq.max(s.unlogged_removal) <= core.checkpointed();
+    if empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
+        core.sync()?;
+    }
+    for (id, segment) in empty {
+        if !covered(&segment) {
+            waiting.need_checkpoint = true;
+            continue;
+        }
+        let pending = core.batches.pending_first();
+        if unsynced(&segment) || pending.is_some_and(|first| segment.last_displaced >= first) {
+            continue;
+        }
+        let agree = segment.displaced_sum == segment.appended_sum && !segment.voided;
+        if !agree || core.snapshots.has_noted(id) {
+            // Verifying may give a stranger its entry back: then the next step retires it.
+            collect(core, id)?;
+            if core.snapshots.has_noted(id) || !agree && heal_strangers(core, id, &segment)? {
+                continue;
+            }
+            core.sync()?;
+        }
+        core.discard_and_release(id);
+        core.counters.gc_segments.add(1);
+        waiting.retired += 1;
+    }
+    Ok(waiting)
+}
+
+/// The segment whose collection gains most for its cost: much garbage, and old, so that what is
+/// still alive will stay so.
+fn choose_victim(core: &Core) -> Option<SegmentId> {
+    let durable = core.log.durable_seq();
+    let pending = core.batches.pending_first().unwrap_or(SeqNo::MAX);
+    let segment_bytes = core.log.geometry().segment_bytes;
+    let victim = core.log.at_cut(|_, next_birth, table| {
+        let score = |s: &Segment| {
+            let live = s.live_bytes().min(segment_bytes);
+            let age = u64::from(next_birth.0 - s.birth.0);
+            let gain = u128::from(segment_bytes - live) * u128::from(age) << 20;
+            (gain / u128::from(segment_bytes + live)) as u64
+        };
+        let candidates = table.iter().filter(|(_, s)| {
+            s.is_sealed_log()
+                && s.live() > 0
+                && s.last_seq < pending
+                && !core.is_quarantined(s.birth)
+                && segment_bytes - s.live_bytes().min(segment_bytes)
+                    >= segment_bytes / GAIN_MIN_DIVISOR
+        });
+        candidates.max_by_key(|(_, s)| score(s)).map(|(id, s)| (id, s.last_seq))
+    });
+    let (id, last_seq) = victim?;
+    if last_seq > durable && core.sync().is_err() {
+        return None;
+    }
+    Some(id)
+}
+
+/// What a victim holds that must not go with it.
+#[derive(Default)]
+struct Harvest {
+    live: Vec<OwnedRecordAt>,
+    retained: Vec<(DeadVersion, OwnedRecord)>,
+    dead_heads: Vec<OwnedRecord>,
+}
+
+struct OwnedRecordAt {
+    location: Location,
+    record: OwnedRecord,
+}
+
+/// Moves everything that is needed out of a segment.
+fn collect(core: &Core, id: SegmentId) -> Result<()> {
+    let mut harvest = harvest(core, id)?;
+    harvest.live.sort_by(|a, b| {
+        let by_keyspace = a.record.header.keyspace.cmp(&b.record.header.keyspace);
+        by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
+    });
+    for survivor in &harvest.live {
+        if !drop_if_gone(core, survivor)? {
+            move_record(core, survivor)?;
+        }
+        keep_tail_small(core)?;
+    }
+    for (original, record) in &harvest.retained {
+        retain(core, *original, record)?;
+        keep_tail_small(core)?;
+    }
+    for head in &harvest.dead_heads {
+        forget_chunks(core, head)?;
+    }
+    Ok(())
+}
+
+fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
+    let segment = core.log.segment(id);
+    let mut harvest = Harvest::default();
+    let notes = core.snapshots.take_noted(id);
+    let geometry = core.log.geometry();
+    let media = core.log.media();
+    let scanner = SegmentScanner::load(&**media, geometry, id, Some(segment.used_bytes));
+    let mut scanner = match scanner {
+        Ok(scanner) if scanner.birth() == segment.birth => scanner,
+        // An empty segment whose place was reused before a crash has nothing left to find.
+        _ if segment.live() == 0 => return Ok(harvest),
+        Ok(_) => return quarantine(core, &segment, "its header is of another life"),
+        Err(error) => return quarantine(core, &segment, &error.to_string()),
+    };
+    core.counters.gc_bytes_read.add(scanner.loaded_bytes());
+    let mut damage = None;
+    while let Some(item) = scanner.next() {
+        match item {
+            Scanned::Record { location, record } => {
+                if record.seq > segment.last_seq {
+                    continue;
+                }
+                let record = OwnedRecord::of(&record);
+                sort_out(core, &mut harvest, &notes, OwnedRecordAt { location, record });
+            }
+            Scanned::Gap { error, .. } => damage = Some(error.to_string()),
+        }
+    }
+    if let Some(damage) = damage.filter(|_| segment.live() > 0) {
+        quarantine(core, &segment, &damage)?;
+    }
+    Ok(harvest)
+}
+
+/// Leaves a damaged segment in place: what can be read of it is moved, the rest stays reported.
+fn quarantine(core: &Core, segment: &Segment, why: &str) -> Result<Harvest> {
+    core.note_damage(segment.birth, why);
+    Ok(Harvest::default())
+}
+
+fn sort_out(core: &Core, harvest: &mut Harvest, notes: &[DeadVersion], at: OwnedRecordAt) {
+    let header = at.record.header;
+    match header.kind {
+        RecordKind::Put | RecordKind::Tombstone => {
+            let key = core.prepare(header.keyspace, &at.record.key);
+            if core.index.lookup(&key).iter().any(|e| e.location == at.location) {
+                harvest.live.push(at);
+                return;
+            }
+            let note = notes.iter().find(|n| n.location == at.location);
+            let version = at.record.record().version();
+            match note.filter(|n| core.snapshots.needs(version, n.death)) {
+                Some(note) => harvest.retained.push((*note, at.record)),
+                None if header.chunked => harvest.dead_heads.push(at.record),
+                None => {}
+            }
+        }
+        RecordKind::Retained => {
+            let original = core.snapshots.original_of(at.location);
+            let version = at.record.record().version();
+            match original.filter(|o| core.snapshots.needs(version, o.death)) {
+                Some(original) => harvest.retained.push((original, at.record)),
+                None if header.chunked => harvest.dead_heads.push(at.record),
+                None => {}
+            }
+        }
+        RecordKind::Commit | RecordKind::RangeDelete | RecordKind::Keyspace => {}
+    }
+}
+
+/// Takes the entry of an expired or range-deleted record away, if no snapshot reads it. The
+/// removal is not logged: the segment waits for a checkpoint that covers it.
+fn drop_if_gone(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
+    let record = at.record.record();
+    if record.is_tombstone() {
+        return Ok(false);
+    }
+    let expired = record.header.expiry_ms.is_some_and(|e| e <= now_ms());
+    let oldest = core.snapshots.oldest().unwrap_or(SeqNo::MAX);
+    let keyspace = record.header.keyspace;
+    let covered = core.ranges.covers(keyspace, record.key, record.version(), oldest);
+    if !expired && !covered {
+        return Ok(false);
+    }
+    let dropped = remove_entry(core, &core.prepare(keyspace, record.key), at.location)?;
+    if dropped {
+        core.counters.expired_dropped.add(u64::from(expired));
+        if record.header.chunked {
+            forget_chunks(core, &at.record)?;
+        }
+    }
+    Ok(dropped)
+}
+
+/// Removes the entry that holds `location`, if it is the only one that may be the key's.
+pub(crate) fn remove_entry(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    location: Location,
+) -> Result<bool> {
+    let keys = LogKeys { log: &core.log };
+    Ok(core.index.update(key, &keys, |matches: &[Entry]| match matches {
+        [one] if one.location == location => {
+            core.log.note_unlogged_removal(location);
+            (Action::Remove { old: location }, true)
+        }
+        _ => (Action::Keep, false),
+    })?)
+}
+
+fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<()> {
+    let record = at.record.record();
+    let header = record.header;
+    let mut copy = NewRecord::new(header.kind, header.keyspace, record.key, record.value);
+    copy.version = Some(record.version());
+    copy.link = header.older();
+    copy.expiry_ms = header.expiry_ms;
+    copy.chunked = header.chunked;
+    let key = core.prepare(header.keyspace, record.key);
+    let expect = Expect::Holds(at.location);
+    let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
+    if let Installed::Done { appended, .. } = installed {
+        core.counters.gc_moved_records.add(1);
+        if header.kind == RecordKind::Tombstone {
+            core.tombstones.lock().push_back(appended.location);
+        }
+    }
+    Ok(())
+}
+
+/// Copies a dead version that a snapshot reads, and says where it is now.
+fn retain(core: &Core, original: DeadVersion, record: &OwnedRecord) -> Result<()> {
+    let view = record.record();
+    let header = view.header;
+    let mut copy =
+        NewRecord::new(RecordKind::Retained, header.keyspace, view.key, view.value);
+    copy.version = Some(view.version());
+    copy.link = header.older();
+    copy.expiry_ms = header.expiry_ms;
+    copy.chunked = header.chunked;
+    copy.retained_tombstone = view.is_tombstone();
+    let appended = core.log.append(Stream::Survivor, &copy)?;
+    core.snapshots.note_copy(original, appended.location);
+    Ok(())
+}
+
+/// Deletes the chunks of a large value whose head died, unless a copy of the head lives on.
+fn forget_chunks(core: &Core, head: &OwnedRecord) -> Result<()> {
+    let Some(id) = large::Head::decode(&head.value) else {
+        return Ok(());
+    };
+    let mut in_use = head.header.keyspace == CHUNKS;
+    let key = core.prepare(head.header.keyspace, &head.key);
+    get(core, &key, View::Latest, &mut |record| {
+        in_use |= record.header.chunked && record.value == head.value;
+        Ok(())
+    })?;
+    if in_use {
+        return Ok(());
+    }
+    large::forget(core, id)
+}
+
+/// Gives every record of an emptied segment that lost its entry to another key an entry again.
+/// True if there was one.
+fn heal_strangers(core: &Core, id: SegmentId, segment: &Segment) -> Result<bool> {
+    let media = core.log.media();
+    let used = Some(segment.used_bytes);
+    let Ok(mut scanner) = SegmentScanner::load(&**media, core.log.geometry(), id, used) else {
+        return Ok(false);
+    };
+    if scanner.birth() != segment.birth {
+        return Ok(false);
+    }
+    let mut healed = false;
+    while let Some(item) = scanner.next() {
+        let Scanned::Record { record, .. } = item else {
+            continue;
+        };
+        let is_indexed = matches!(record.header.kind, RecordKind::Put | RecordKind::Tombstone);
+        if record.seq > segment.last_seq || !is_indexed {
+            continue;
+        }
+        let record = OwnedRecord::of(&record);
+        healed |= heal(core, &record)?;
+    }
+    Ok(healed)
+}
+
+/// Heals one dead record if no entry's record is of its key and its key was not taken over rightly.
+fn heal(core: &Core, stranger: &OwnedRecord) -> Result<bool> {
+    let key = core.prepare(stranger.header.keyspace, &stranger.key);
+    let matches = core.index.lookup(&key);
+    let mut is_lost = false;
+    for entry in matches.iter() {
+        match with_scratch(|scratch| trace(core, &key, entry.location, scratch))? {
+            Traced::Own => return Ok(false),
+            Traced::Stale => return Ok(true),
+            Traced::Hidden(seq) if seq == stranger.seq => is_lost = true,
+            // A newer version of the key is hidden there; it is healed with its own segment.
+            Traced::Hidden(_) => return Ok(false),
+            Traced::Origin => {}
+            // The chain no longer tells; the sums say that a record lost its entry.
+            Traced::Broken => is_lost = true,
+        }
+    }
+    if !is_lost || stranger.record().is_tombstone() {
+        return Ok(false);
+    }
+    core.counters.strangers_found.add(1);
+    let seen: Vec<_> = matches.iter().map(|e| e.location).collect();
+    let expect = Expect::Verified { seen: &seen, own: None };
+    let copy = healed_record(stranger);
+    let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
+    core.counters.strangers_healed.add(u64::from(matches!(installed, Installed::Done { .. })));
+    Ok(true)
+}
+
+fn keep_tail_small(core: &Core) -> Result<()> {
+    if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
+        core.log.write_full_chunks()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Values too large for one record: cut into chunks in a hidden keyspace, the head written last.
+//!
+//! The head is the user's record and holds the value's id and length; the chunks' keys are the id
+//! and a number, so one range holds them all, and a note beside them names the owner. A head that
+//! is not written leaves chunks that nobody reads; [`owner_of`] lets the sweep find them.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use heliox_format::bytes::{Reader, WriteBytes};
+use heliox_format::ids::KeyspaceId;
+use heliox_format::limits::CHUNK_BYTES;
+use heliox_format::record::Record;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::keyspaces::CHUNKS;
+use crate::options::WriteOptions;
+use crate::read::{get, View};
+use crate::write::{check_sizes, delete, put_undurable, Stored};
+
+const OWNER_NUMBER: u32 = u32::MAX;
+
+/// What the head of a chunked value says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) id: u64,
+    pub(crate) len_bytes: u64,
+}
+
+impl Head {
+    pub(crate) fn decode(value: &[u8]) -> Option<Head> {
+        let mut reader = Reader::new(value);
+        let head = Head { id: reader.u64()?, len_bytes: reader.u64()? };
+        reader.rest().is_empty().then_some(head)
+    }
+
+    fn encode(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(16);
+        out.put_u64(self.id);
+        out.put_u64(self.len_bytes);
+        out
+    }
+
+    fn chunks(self) -> u32 {
+        self.len_bytes.div_ceil(CHUNK_BYTES as u64) as u32
+    }
+}
+
+/// The key of a chunk.
+pub(crate) fn chunk_key(id: u64, number: u32) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&id.to_be_bytes());
+    key[8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The value as a record holds it: itself, or the head of chunks that are written now.
+pub(crate) fn store<'v>(
+    core: &Core,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: &'v [u8],
+) -> Result<(Cow<'v, [u8]>, bool)> {
+    check_sizes(key, value.len())?;
+    if value.len() <= CHUNK_BYTES {
+        return Ok((Cow::Borrowed(value), false));
+    }
+    let id = core.next_value_id.fetch_add(1, Ordering::Relaxed);
+    let mut owner = keyspace.0.to_be_bytes().to_vec();
+    owner.extend_from_slice(key);
+    let plain = |bytes| Stored { bytes, chunked: false };
+    put_undurable(core, CHUNKS, &chunk_key(id, OWNER_NUMBER), plain(&owner), None)?;
+    for (number, chunk) in value.chunks(CHUNK_BYTES).enumerate() {
+        put_undurable(core, CHUNKS, &chunk_key(id, number as u32), plain(chunk), None)?;
+    }
+    let head = Head { id, len_bytes: value.len() as u64 };
+    Ok((Cow::Owned(head.encode()), true))
+}
+
+/// The value of a record, or `None` if its chunks went while they were read: look again.
+pub(crate) fn load(core: &Core, record: &Record<'_>) -> Result<Option<Vec<u8>>> {
+    load_range(core, record, 0, u64::MAX)
+}
+
+/// Bytes `offset..offset + len` of a record's value, as far as it has them; reads only the chunks
+/// that hold them. `None` as in [`load`].
+pub(crate) fn load_range(
+    core: &Core,
+    record: &Record<'_>,
+    offset: u64,
+    len: u64,
+) -> Result<Option<Vec<u8>>> {
+    let clip = |total: u64| (offset.min(total), offset.saturating_add(len).min(total));
+    if !record.header.chunked {
+        let (from, to) = clip(record.value.len() as u64);
+        return Ok(Some(record.value[from as usize..to as usize].to_vec()));
+    }
+    let head = Head::decode(record.value)
+        .ok_or_else(|| Error::damaged("the head of a value in chunks does not decode"))?;
+    let (from, to) = clip(head.len_bytes);
+    let mut out = Vec::with_capacity((to - from) as usize);
+    let chunk_bytes = CHUNK_BYTES as u64;
+    let mut at = from;
+    while at < to {
+        let number = at / chunk_bytes;
+        let (first, last) = (at % chunk_bytes, (to - number * chunk_bytes).min(chunk_bytes));
+        let key = chunk_key(head.id, number as u32);
+        let mut is_whole = false;
+        get(core, &core.prepare(CHUNKS, &key), View::Latest, &mut |chunk| {
+            if let Some(part) = chunk.value.get(first as usize..last as usize) {
+                out.extend_from_slice(part);
+                is_whole = true;
+            }
+            Ok(())
+        })?;
+        if !is_whole {
+            return Ok(None);
+        }
+        at = number * chunk_bytes + last;
+    }
+    Ok(Some(out))
+}
+
+/// Deletes the chunks of a value that nobody can read any more.
+pub(crate) fn forget(core: &Core, head: Head) -> Result<()> {
+    let options = WriteOptions::new().durability(crate::options::Durability::None);
+    for number in (0..head.chunks()).chain([OWNER_NUMBER]) {
+        delete(core, CHUNKS, &chunk_key(head.id, number), &options)?;
+    }
+    Ok(())
+}
+
+/// Who owns the value with this id: keyspace and key; none if the note is gone.
+pub(crate) fn owner_of(core: &Core, id: u64) -> Result<Option<(KeyspaceId, Vec<u8>)>> {
+    let key = chunk_key(id, OWNER_NUMBER);
+    let mut owner = None;
+    get(core, &core.prepare(CHUNKS, &key), View::Latest, &mut |note| {
+        if let Some((keyspace, key)) = note.value.split_first_chunk::<4>() {
+            owner = Some((KeyspaceId(u32::from_be_bytes(*keyspace)), key.to_vec()));
+        }
+        Ok(())
+    })?;
+    Ok(owner)
+}

@@ -1,0 +1,115 @@
+//! Reading many keys at once: one pass over the index, one batch of media reads.
+
+use heliox_format::ids::{KeyspaceId, Location};
+use heliox_format::record::Record;
+use heliox_index::{Matches, PreparedKey};
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::large;
+use crate::read::{self, is_gone, is_visible, note_read, View};
+
+/// What is known of a key after a pass.
+#[derive(Clone)]
+enum Answer {
+    /// Not yet: its record is read in the batch.
+    Wanted(Location),
+    /// The plain way: a chain must be followed, or the record moved meanwhile.
+    Slow,
+    Value(Option<Vec<u8>>),
+}
+
+/// The values of the keys, in their order.
+pub(crate) fn run(
+    core: &Core,
+    keyspace: KeyspaceId,
+    keys: &[&[u8]],
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let prepared: Vec<PreparedKey<'_>> = keys.iter().map(|k| core.prepare(keyspace, k)).collect();
+    let mut matches: Vec<Matches> = Vec::with_capacity(keys.len());
+    core.index.lookup_many(&prepared, &mut matches);
+    let mut answers: Vec<Answer> =
+        prepared.iter().zip(&matches).map(|(key, found)| first_look(core, key, found)).collect();
+    read_wanted(core, &prepared, &mut answers)?;
+    let operations = core.counters.operations();
+    operations.gets.add(keys.len() as u64);
+    let mut values = Vec::with_capacity(keys.len());
+    for (key, answer) in prepared.iter().zip(answers) {
+        let value = match answer {
+            Answer::Value(value) => value,
+            Answer::Slow | Answer::Wanted(_) => read_slowly(core, key)?,
+        };
+        operations.get_hits.add(u64::from(value.is_some()));
+        values.push(value);
+    }
+    Ok(values)
+}
+
+fn first_look(core: &Core, key: &PreparedKey<'_>, matches: &Matches) -> Answer {
+    match matches[..] {
+        [] => Answer::Value(None),
+        [entry] => match read::look_in_cache(core, entry.location, |r| judge(core, key, r)) {
+            Some(answer) => answer,
+            None => Answer::Wanted(entry.location),
+        },
+        _ => Answer::Slow,
+    }
+}
+
+/// What the newest record of an entry says, if it needs no second look.
+fn judge(core: &Core, key: &PreparedKey<'_>, record: &Record<'_>) -> Answer {
+    let is_own = record.key == key.key() && record.header.keyspace == key.keyspace();
+    if !is_own || record.header.chunked || !is_visible(core, record, View::Latest) {
+        return Answer::Slow;
+    }
+    if is_gone(core, record, View::Latest) {
+        return Answer::Value(None);
+    }
+    Answer::Value(Some(record.value.to_vec()))
+}
+
+fn read_wanted(
+    core: &Core,
+    keys: &[PreparedKey<'_>],
+    answers: &mut [Answer],
+) -> Result<()> {
+    let wanted: Vec<(usize, Location)> = answers
+        .iter()
+        .enumerate()
+        .filter_map(|(i, a)| match a {
+            Answer::Wanted(location) => Some((i, *location)),
+            Answer::Slow | Answer::Value(_) => None,
+        })
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let locations: Vec<Location> = wanted.iter().map(|(_, l)| *l).collect();
+    read::with_read_buf(|buf| {
+        core.log.read_many(&locations, buf, &mut |n, found| {
+            // What cannot be read here shows its error on the plain way.
+            if let Ok(Some(found)) = found {
+                note_read(core, locations[n], &found);
+                let i = wanted[n].0;
+                answers[i] = judge(core, &keys[i], &found.record);
+            }
+        })
+    })?;
+    Ok(())
+}
+
+fn read_slowly(core: &Core, key: &PreparedKey<'_>) -> Result<Option<Vec<u8>>> {
+    loop {
+        let mut head = None;
+        let found = read::get(core, key, View::Latest, &mut |record| {
+            head = Some(read::OwnedRecord::of(record));
+            Ok(())
+        })?;
+        let Some(head) = head.filter(|_| found) else {
+            return Ok(None);
+        };
+        if let Some(value) = large::load(core, &head.record())? {
+            return Ok(Some(value));
+        }
+    }
+}

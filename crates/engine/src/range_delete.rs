@@ -1,0 +1,46 @@
+//! Deleting a range: one record in the log, one interval in memory, whatever the range holds.
+
+use heliox_format::checkpoint::RangeEntry;
+use heliox_format::ids::KeyspaceId;
+use heliox_format::record::RecordKind;
+use heliox_log::append::NewRecord;
+use heliox_log::{LogError, Stream};
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::space::Wish;
+use crate::write::{acknowledge, admit};
+
+/// Takes away every key of `[from, to)`, or from `from` to the end of the keyspace.
+pub(crate) fn run(
+    core: &Core,
+    keyspace: KeyspaceId,
+    from: &[u8],
+    to: Option<&[u8]>,
+    options: &WriteOptions,
+) -> Result<()> {
+    admit(core, Wish::Delete, from.len() + to.map_or(0, <[u8]>::len))?;
+    if !core.ranges.has_room() {
+        return Err(Error::full(
+            "too many range deletes wait for their sweep; wait a little and try again",
+        ));
+    }
+    let mut value = vec![u8::from(to.is_some())];
+    value.extend_from_slice(to.unwrap_or_default());
+    let record = NewRecord::new(RecordKind::RangeDelete, keyspace, from, &value);
+    // No batch is half installed around the delete's order.
+    let pass = core.batches.enter();
+    let seq = core.ranges.add(|| {
+        let appended = core.log.append(Stream::User, &record)?;
+        Ok::<_, LogError>(RangeEntry {
+            seq: appended.seq,
+            keyspace,
+            from: from.to_vec(),
+            to: to.map(<[u8]>::to_vec),
+        })
+    })?;
+    drop(pass);
+    core.signals.upkeep.ring();
+    acknowledge(core, seq, options)
+}

@@ -1,0 +1,489 @@
+//! Reading one key: index, then location, then cache, tail or one media read, then verify.
+//!
+//! The index answers with the entries that may be the key's. Each entry is the head of a chain of
+//! versions: a record of another key (a stranger's displacer), one that is younger than the
+//! snapshot, or one of a pending batch is passed over to the next older one.
+
+use std::cell::RefCell;
+
+use heliox_format::bytes::{Reader, WriteBytes};
+use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
+use heliox_format::record::{decode_header, Decoded, Record, RecordHeader};
+use heliox_index::PreparedKey;
+use heliox_log::read::{Found, ReadBuf};
+use smallvec::SmallVec;
+
+use crate::core::{now_ms, Core};
+use crate::error::Result;
+use crate::snapshots::DeadVersion;
+
+/// How often a read that meets stale locations asks the index again before it gives up.
+const RETRIES_MAX: usize = 100_000;
+/// Records longer than this are not cached.
+const CACHED_BYTES_MAX: usize = 16 << 10;
+
+/// Which versions a reader sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum View {
+    /// The newest.
+    Latest,
+    /// The newest up to this order.
+    At(SeqNo),
+}
+
+impl View {
+    pub(crate) fn limit(self) -> SeqNo {
+        match self {
+            View::Latest => SeqNo::MAX,
+            View::At(seq) => seq,
+        }
+    }
+}
+
+/// Memory that a read works in, one per thread.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    read: ReadBuf,
+    cached: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Runs `work` with the thread's scratch memory, or with fresh memory if it is in use.
+pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
+    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+        Ok(mut scratch) => work(&mut scratch),
+        Err(_) => work(&mut Scratch::default()),
+    })
+}
+
+/// What a chain of versions says of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Chain {
+    /// The entry is outdated: ask the index again.
+    Stale,
+    /// The chain holds no version of the key that the view sees.
+    Absent,
+    /// The version that the view sees, of this order, says that the key is not there.
+    Deleted(SeqNo),
+    /// The version that the view sees, of this order, has a value.
+    Value(SeqNo),
+}
+
+/// Calls `sink` with the version of the key that the view sees; false if there is none.
+pub(crate) fn get(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    view: View,
+    sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<bool> {
+    for attempt in 0..RETRIES_MAX {
+        let matches = core.index.lookup(key);
+        let answer = match matches[..] {
+            [] => return Ok(false),
+            [entry] => with_scratch(|scratch| {
+                follow_chain(core, key, entry.location, view, scratch, sink)
+            })?,
+            _ => {
+                let heads: SmallVec<[Location; 4]> = matches.iter().map(|e| e.location).collect();
+                newest_of(core, key, &heads, view, sink)?
+            }
+        };
+        match answer {
+            Chain::Stale => back_off(attempt),
+            Chain::Absent | Chain::Deleted(_) => return Ok(false),
+            Chain::Value(_) => return Ok(true),
+        }
+    }
+    Err(core.fail_internal("an index entry points to no record"))
+}
+
+pub(crate) fn back_off(attempt: usize) {
+    if attempt < 16 {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+/// Where several entries may be the key's, the newest version of all chains decides.
+fn newest_of(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    heads: &[Location],
+    view: View,
+    sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<Chain> {
+    let mut best = (SeqNo::ZERO, Chain::Absent, None);
+    for head in heads {
+        let mut copy: Option<OwnedRecord> = None;
+        let answer = with_scratch(|scratch| {
+            follow_chain(core, key, *head, view, scratch, &mut |record| {
+                copy = Some(OwnedRecord::of(record));
+                Ok(())
+            })
+        })?;
+        match answer {
+            Chain::Stale => return Ok(Chain::Stale),
+            Chain::Absent => {}
+            Chain::Deleted(seq) | Chain::Value(seq) => {
+                if seq >= best.0 {
+                    best = (seq, answer, copy);
+                }
+            }
+        }
+    }
+    if let (Chain::Value(_), Some(copy)) = (best.1, &best.2) {
+        sink(&copy.record())?;
+    }
+    Ok(best.1)
+}
+
+/// Walks the versions from the entry at `head` on to the one of the key that the view sees, and
+/// gives it to `sink` if it has a value.
+pub(crate) fn follow_chain(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    head: Location,
+    view: View,
+    scratch: &mut Scratch,
+    sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<Chain> {
+    let Some(record) = fetch(core, head, scratch)? else {
+        return Ok(Chain::Stale);
+    };
+    let mut older = match look(core, key, view, &record, sink)? {
+        Look::Answer(answer) => return Ok(answer),
+        Look::Older(older) => older,
+    };
+    while let Some(dead) = older {
+        let Some(record) = read_version(core, dead, scratch)? else {
+            break;
+        };
+        older = match look(core, key, view, &record.record(), sink)? {
+            Look::Answer(answer) => return Ok(answer),
+            Look::Older(older) => older,
+        };
+    }
+    Ok(Chain::Absent)
+}
+
+/// Where a key is in the chain of an entry, whatever a view would see.
+pub(crate) enum Traced {
+    /// The entry's own record is of the key.
+    Own,
+    /// A record of the key, of this order, lies under records of another key.
+    Hidden(SeqNo),
+    /// The chain is whole and holds no record of the key.
+    Origin,
+    /// The chain leads to a record that is gone.
+    Broken,
+    /// The entry is outdated.
+    Stale,
+}
+
+/// Looks for the key in the chain of the entry at `head`.
+pub(crate) fn trace(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    head: Location,
+    scratch: &mut Scratch,
+) -> Result<Traced> {
+    let is_own = |r: &Record<'_>| r.key == key.key() && r.header.keyspace == key.keyspace();
+    let Some(record) = fetch(core, head, scratch)? else {
+        return Ok(Traced::Stale);
+    };
+    if is_own(&record) {
+        return Ok(Traced::Own);
+    }
+    let mut older = older_version(&record);
+    while let Some(dead) = older {
+        let Some(record) = read_version(core, dead, scratch)? else {
+            return Ok(Traced::Broken);
+        };
+        if is_own(&record.record()) {
+            return Ok(Traced::Hidden(record.seq));
+        }
+        older = older_version(&record.record());
+    }
+    Ok(Traced::Origin)
+}
+
+enum Look {
+    Answer(Chain),
+    Older(Option<DeadVersion>),
+}
+
+fn look(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    view: View,
+    record: &Record<'_>,
+    sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<Look> {
+    let same = record.key == key.key() && record.header.keyspace == key.keyspace();
+    if !same {
+        return Ok(Look::Older(older_version(record)));
+    }
+    if !is_visible(core, record, view) {
+        return Ok(Look::Older(older_version(record)));
+    }
+    let version = record.version();
+    if is_gone(core, record, view) {
+        return Ok(Look::Answer(Chain::Deleted(version)));
+    }
+    sink(record)?;
+    Ok(Look::Answer(Chain::Value(version)))
+}
+
+/// True if the view sees the record (be it a value or a tombstone).
+pub(crate) fn is_visible(core: &Core, record: &Record<'_>, view: View) -> bool {
+    match view {
+        View::Latest => !core.batches.is_pending(record),
+        View::At(seq) => record.version() <= seq,
+    }
+}
+
+/// True if the record, which the view sees, says that the key is not there.
+pub(crate) fn is_gone(core: &Core, record: &Record<'_>, view: View) -> bool {
+    record.is_tombstone()
+        || record.header.expiry_ms.is_some_and(|at| at <= now_ms())
+        || core.ranges.covers(
+            record.header.keyspace,
+            record.key,
+            record.version(),
+            view.limit(),
+        )
+}
+
+/// The next older record of the chain, with the order that displaced it.
+pub(crate) fn older_version(record: &Record<'_>) -> Option<DeadVersion> {
+    let location = record.header.older()?;
+    Some(DeadVersion { location, death: record.version() })
+}
+
+/// The record that an index entry points to; none if the entry is outdated.
+pub(crate) fn fetch<'s>(
+    core: &Core,
+    location: Location,
+    scratch: &'s mut Scratch,
+) -> Result<Option<Record<'s>>> {
+    let Scratch { read, cached } = scratch;
+    let Some(segment) = core.log.geometry().segment_at(location) else {
+        return Err(core.fail_internal("an index entry points beyond the store"));
+    };
+    let birth = core.log.views().birth(segment);
+    let copy = |bytes: &[u8]| {
+        cached.clear();
+        cached.extend_from_slice(bytes);
+    };
+    if core.cache.get(location, birth, copy).is_some() {
+        return Ok(decode_cached(cached));
+    }
+    let found = core.log.read(location, read)?;
+    if let Some(found) = &found {
+        note_read(core, location, found);
+    }
+    Ok(found.map(|f| f.record))
+}
+
+/// Runs `work` with the thread's memory for reads.
+pub(crate) fn with_read_buf<R>(work: impl FnOnce(&mut ReadBuf) -> R) -> R {
+    with_scratch(|scratch| work(&mut scratch.read))
+}
+
+/// Shows a record to `look` if the cache holds it.
+pub(crate) fn look_in_cache<R>(
+    core: &Core,
+    location: Location,
+    look: impl FnOnce(&Record<'_>) -> R,
+) -> Option<R> {
+    let segment = core.log.geometry().segment_at(location)?;
+    let birth = core.log.views().birth(segment);
+    core.cache.get(location, birth, |bytes| decode_cached(bytes).map(|r| look(&r))).flatten()
+}
+
+/// A record that the cache holds.
+pub(crate) fn cached(core: &Core, location: Location) -> Option<OwnedRecord> {
+    look_in_cache(core, location, OwnedRecord::of)
+}
+
+/// Counts a read of media and keeps the record.
+pub(crate) fn note_read(core: &Core, location: Location, found: &Found<'_>) {
+    if found.from_media {
+        core.counters.foreground_reads.add(1);
+        cache_record(core, location, found.birth, &found.record);
+    }
+}
+
+/// The record that a link points to, in its place or where garbage collection copied it.
+pub(crate) fn read_version(
+    core: &Core,
+    dead: DeadVersion,
+    scratch: &mut Scratch,
+) -> Result<Option<OwnedRecord>> {
+    let segment = core.log.geometry().segment_at(dead.location);
+    if segment.is_some_and(|id| is_link_alive(core, id, dead.death)) {
+        // Not through the cache: it holds what entries point to, and this is no such record.
+        let found = core.log.read(dead.location, &mut scratch.read)?;
+        if let Some(found) = found.filter(|f| f.record.seq < dead.death) {
+            return Ok(Some(OwnedRecord::of(&found.record)));
+        }
+    }
+    let Some(copy) = core.snapshots.copy_of(dead) else {
+        return Ok(None);
+    };
+    let found = core.log.read(copy, &mut scratch.read)?;
+    Ok(found.map(|f| OwnedRecord::of(&f.record)))
+}
+
+/// A link holds only if its target's segment is older than the record that links.
+fn is_link_alive(core: &Core, segment: SegmentId, death: SeqNo) -> bool {
+    let views = core.log.views();
+    views.birth(segment).0 != 0 && views.first_seq(segment) <= death
+}
+
+// ---- the cache's form of a record: its order, its header, key and value ----
+
+const SEQ_BYTES: usize = 8;
+
+/// Keeps a record in the cache.
+pub(crate) fn cache_record(
+    core: &Core,
+    location: Location,
+    birth: Birth,
+    record: &Record<'_>,
+) {
+    if record.key.len() + record.value.len() > CACHED_BYTES_MAX {
+        return;
+    }
+    let mut head: SmallVec<[u8; 96]> = SmallVec::new();
+    head.extend_from_slice(&record.seq.0.to_le_bytes());
+    let mut header = record.header;
+    header.seq_gap = 0;
+    header.encode(&mut Head(&mut head));
+    core.cache.insert(location, birth, &[&head, record.key, record.value]);
+}
+
+struct Head<'a>(&'a mut SmallVec<[u8; 96]>);
+
+impl WriteBytes for Head<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+fn decode_cached(bytes: &[u8]) -> Option<Record<'_>> {
+    let seq = SeqNo(Reader::new(bytes).u64()?);
+    let rest = bytes.get(SEQ_BYTES..)?;
+    match decode_header(0, rest) {
+        Ok(Decoded::Record(header, header_bytes)) => {
+            let body = rest.get(header_bytes..header_bytes + header.body_bytes())?;
+            let (key, value) = body.split_at(header.key_bytes as usize);
+            Some(Record { header, seq, key, value })
+        }
+        _ => None,
+    }
+}
+
+/// A record that owns its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedRecord {
+    pub(crate) header: RecordHeader,
+    pub(crate) seq: SeqNo,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+}
+
+impl OwnedRecord {
+    pub(crate) fn of(record: &Record<'_>) -> OwnedRecord {
+        OwnedRecord {
+            header: record.header,
+            seq: record.seq,
+            key: record.key.to_vec(),
+            value: record.value.to_vec(),
+        }
+    }
+
+    pub(crate) fn record(&self) -> Record<'_> {
+        Record { header: self.header, seq: self.seq, key: &self.key, value: &self.value }
+    }
+}
+
+/// What the index and the log say of a key right now, for a conditional write.
+pub(crate) struct Present {
+    /// All entries that may be the key's.
+    pub(crate) seen: SmallVec<[Location; 2]>,
+    /// The entry whose record is the key's own.
+    pub(crate) own: Option<Location>,
+    /// The key's record, if it has a value.
+    pub(crate) value: Option<OwnedRecord>,
+}
+
+/// What became of a look at the present.
+pub(crate) enum Looked {
+    /// This is how things are.
+    Present(Present),
+    /// A batch that is being installed holds one of the entries.
+    Pending,
+}
+
+/// Reads what a key is now, verified by its record, with the entries that a condition can name.
+pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Looked> {
+    for attempt in 0..RETRIES_MAX {
+        let matches = core.index.lookup(key);
+        let seen: SmallVec<[Location; 2]> = matches.iter().map(|e| e.location).collect();
+        match with_scratch(|scratch| present_of(core, key, &seen, scratch))? {
+            Some((own, value, pending)) => {
+                if pending {
+                    return Ok(Looked::Pending);
+                }
+                return Ok(Looked::Present(Present { seen, own, value }));
+            }
+            None => back_off(attempt),
+        }
+    }
+    Err(core.fail_internal("an index entry points to no record"))
+}
+
+type PresentParts = (Option<Location>, Option<OwnedRecord>, bool);
+
+fn present_of(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    seen: &[Location],
+    scratch: &mut Scratch,
+) -> Result<Option<PresentParts>> {
+    let (mut own, mut newest) = (None, SeqNo::ZERO);
+    let mut value: Option<OwnedRecord> = None;
+    for head in seen {
+        let Some(record) = fetch(core, *head, scratch)? else {
+            return Ok(None);
+        };
+        if core.batches.is_pending(&record) {
+            return Ok(Some((None, None, true)));
+        }
+        let is_own = record.key == key.key() && record.header.keyspace == key.keyspace();
+        let mut copy = None;
+        let answer = follow_chain(core, key, *head, View::Latest, scratch, &mut |record| {
+            copy = Some(OwnedRecord::of(record));
+            Ok(())
+        })?;
+        let (version, found) = match answer {
+            Chain::Stale => return Ok(None),
+            Chain::Absent => continue,
+            Chain::Deleted(version) => (version, None),
+            Chain::Value(version) => (version, copy),
+        };
+        if is_own {
+            own = Some(*head);
+        }
+        if version >= newest {
+            newest = version;
+            value = found;
+        }
+    }
+    Ok(Some((own, value, false)))
+}

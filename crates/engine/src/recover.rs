@@ -1,0 +1,724 @@
+//! Opening a store: the newest checkpoint, then the tail of the log in global order.
+//!
+//! Replay executes what each record says it displaced; it never guesses. It stops at the first
+//! order that is missing, unless a later frame tells that the order was durable: then the missing
+//! record is damage, reported and passed over. Recovery erases nothing; before the first new write
+//! the superblock durably gets a new incarnation and the cut of the one before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use heliox_format::bytes::Reader;
+use heliox_format::checkpoint::{
+    open_chunk, CheckpointMeta, ChunkKind, RangeEntry, SegmentEntry, CHUNK_HEADER_BYTES,
+};
+use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
+use heliox_format::record::{Record, RecordKind};
+use heliox_format::segment::{SegmentHeader, SegmentKind};
+use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
+use heliox_index::{Action, Entry, Index, IndexOptions, PreparedKey};
+use heliox_log::geometry::LogGeometry;
+use heliox_log::scan::{read_segment_header, Scanned, SegmentScanner};
+use heliox_log::segments::{SegmentState, SegmentTable};
+use heliox_log::{Log, LogOptions};
+use heliox_media::{AlignedBuf, Media};
+
+use crate::core::LogKeys;
+use crate::error::{Error, Result};
+use crate::read::OwnedRecord;
+
+/// What recovery found and made.
+pub(crate) struct Recovered {
+    pub(crate) index: Index,
+    pub(crate) table: SegmentTable,
+    pub(crate) meta: CheckpointMeta,
+    pub(crate) next_seq: SeqNo,
+    pub(crate) next_birth: Birth,
+    pub(crate) next_value_id: u64,
+    pub(crate) tail_records: u64,
+    pub(crate) bytes_read: u64,
+    /// What was damaged and could not be replayed.
+    pub(crate) damage: Vec<String>,
+}
+
+/// The order at which each leaf image was copied, by the leaf's first internal key.
+#[derive(Default)]
+struct CopyOrders {
+    fences: Vec<Vec<u8>>,
+    orders: Vec<SeqNo>,
+    youngest: SeqNo,
+}
+
+impl CopyOrders {
+    fn push(&mut self, fence: Vec<u8>, at: SeqNo) {
+        self.fences.push(fence);
+        self.orders.push(at);
+        self.youngest = self.youngest.max(at);
+    }
+
+    /// True if the image already has the effect of the record.
+    fn covers(&self, internal: &[u8], seq: SeqNo) -> bool {
+        if seq > self.youngest {
+            return false;
+        }
+        let n = self.fences.partition_point(|fence| fence.as_slice() <= internal);
+        n > 0 && seq <= self.orders[n - 1]
+    }
+}
+
+/// Reads the newest checkpoint and replays the tail.
+pub(crate) fn run(
+    media: &Arc<dyn Media>,
+    geometry: &LogGeometry,
+    superblock: &Superblock,
+    options: IndexOptions,
+) -> Result<Recovered> {
+    let mut loaded = load_checkpoint(&**media, geometry, superblock, options)?;
+    let tail = find_tail(&**media, geometry, superblock, &loaded.meta)?;
+    let table = table_for_replay(geometry, &loaded, &tail);
+    // Reads during replay go through a log of their own: it knows every segment, and writes none.
+    let log = Log::new(
+        Arc::clone(media),
+        LogOptions {
+            geometry: *geometry,
+            incarnation: superblock.incarnation,
+            next_seq: SeqNo(loaded.meta.cut.0 + 1),
+            next_birth: tail.next_birth,
+        },
+        table,
+    );
+    let mut replay = Replay::new(&log, superblock, &mut loaded, options.seed);
+    replay.run(&**media, &tail)?;
+    let done = replay.finish();
+    let table = final_table(geometry, &loaded, &tail, &done);
+    let bytes_read = loaded.bytes_read + done.bytes_read;
+    Ok(Recovered {
+        table,
+        next_seq: SeqNo(done.last.0 + 1),
+        next_birth: tail.next_birth,
+        next_value_id: (u64::from(superblock.incarnation.0) + 1) << 32,
+        tail_records: done.records,
+        bytes_read,
+        damage: done.damage,
+        index: loaded.index,
+        meta: loaded.meta,
+    })
+}
+
+// ---- the checkpoint ----
+
+struct Loaded {
+    meta: CheckpointMeta,
+    index: Index,
+    orders: CopyOrders,
+    checkpoint_segments: Vec<(SegmentId, Birth)>,
+    bytes_read: u64,
+}
+
+fn load_checkpoint(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    superblock: &Superblock,
+    options: IndexOptions,
+) -> Result<Loaded> {
+    let Some(root) = superblock.checkpoint else {
+        let meta = CheckpointMeta { next_birth: Birth(1), ..CheckpointMeta::default() };
+        return Ok(Loaded {
+            meta,
+            index: Index::new(options)?,
+            orders: CopyOrders::default(),
+            checkpoint_segments: Vec::new(),
+            bytes_read: 0,
+        });
+    };
+    let chain = checkpoint_chain(media, geometry, &root)?;
+    let mut meta_bytes = Vec::new();
+    let mut loader = Index::loader(options);
+    let mut orders = CopyOrders::default();
+    let mut leaves: Vec<u8> = Vec::new();
+    let (mut number, mut ended, mut bytes_read) = (0, false, 0);
+    for (id, _) in &chain {
+        let memory = read_segment(media, geometry, *id)?;
+        bytes_read += memory.len() as u64;
+        let start = geometry.start(*id);
+        let mut at = geometry.sector_bytes;
+        while !ended && at + CHUNK_HEADER_BYTES <= memory.len() {
+            let address = start + at as u64;
+            let opened = open_chunk(geometry.salt, address, &memory[at..]);
+            let (header, payload) = match opened {
+                Ok(opened) if opened.0.checkpoint == root.number => opened,
+                // The rest of a segment that had no room for the next chunk.
+                _ if id != &root.last_segment => break,
+                Ok(_) => return Err(Error::damaged("a checkpoint ends before its end")),
+                Err(error) => return Err(error.into()),
+            };
+            if header.number != number {
+                return Err(Error::damaged(format!(
+                    "checkpoint {}: chunk {} expected at address {address:#x}, found {}",
+                    root.number, number, header.number
+                )));
+            }
+            number += 1;
+            at += (CHUNK_HEADER_BYTES + payload.len()).next_multiple_of(geometry.sector_bytes);
+            match header.kind {
+                ChunkKind::Meta => meta_bytes.extend_from_slice(payload),
+                ChunkKind::Leaves => {
+                    leaves.extend_from_slice(payload);
+                    load_leaves(&mut leaves, &mut loader, &mut orders)?;
+                }
+                ChunkKind::End => ended = true,
+            }
+        }
+    }
+    if !ended || !leaves.is_empty() {
+        return Err(Error::damaged(format!("checkpoint {} ends before its end", root.number)));
+    }
+    let meta = CheckpointMeta::decode(&meta_bytes)?;
+    let index = loader.finish().map_err(|e| Error::damaged(format!("the index image: {e}")))?;
+    Ok(Loaded { meta, index, orders, checkpoint_segments: chain, bytes_read })
+}
+
+/// The checkpoint's segments in order, found backwards from the last.
+fn checkpoint_chain(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    root: &CheckpointRoot,
+) -> Result<Vec<(SegmentId, Birth)>> {
+    let mut chain = Vec::new();
+    let mut next = Some(root.last_segment);
+    while let Some(id) = next {
+        let missing = || {
+            let place = geometry.start(id);
+            Error::damaged(format!(
+                "checkpoint {}: no header of it at address {place:#x} (segment {})",
+                root.number, id.0
+            ))
+        };
+        if id.0 >= geometry.segments || chain.len() >= root.segments as usize {
+            return Err(missing());
+        }
+        let header = read_segment_header(media, geometry, id)?.ok_or_else(missing)?;
+        if header.kind != SegmentKind::Checkpoint || header.checkpoint != root.number {
+            return Err(missing());
+        }
+        chain.push((id, header.birth));
+        next = header.previous;
+    }
+    if chain.len() != root.segments as usize {
+        return Err(Error::damaged(format!(
+            "checkpoint {}: {} segments expected, found {}",
+            root.number,
+            root.segments,
+            chain.len()
+        )));
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+fn read_segment(media: &dyn Media, geometry: &LogGeometry, id: SegmentId) -> Result<AlignedBuf> {
+    let mut memory = AlignedBuf::for_read(geometry.segment_bytes as usize)?;
+    for (i, piece) in memory.chunks_mut(1 << 20).enumerate() {
+        media.read_at(geometry.start(id) + ((i as u64) << 20), piece)?;
+    }
+    Ok(memory)
+}
+
+/// Loads all leaf images that are whole; what is left waits for the next chunk.
+fn load_leaves(
+    leaves: &mut Vec<u8>,
+    loader: &mut heliox_index::IndexLoader,
+    orders: &mut CopyOrders,
+) -> Result<()> {
+    let mut reader = Reader::new(leaves);
+    let mut used = 0;
+    while let (Some(at), Some(mut image)) = (reader.varint(), reader.prefixed()) {
+        let fence = loader
+            .push(&mut image)
+            .map_err(|e| Error::damaged(format!("a leaf image of the index: {e}")))?;
+        orders.push(fence, SeqNo(at));
+        used = leaves.len() - reader.rest().len();
+    }
+    leaves.drain(..used);
+    Ok(())
+}
+
+// ---- the tail ----
+
+/// A segment that may hold records after the cut.
+#[derive(Clone, Copy, Debug)]
+struct TailSegment {
+    id: SegmentId,
+    header: SegmentHeader,
+    /// It was open at the cut; what the checkpoint says of it counts on.
+    known: Option<SegmentEntry>,
+}
+
+struct Tail {
+    /// By stream, in the order in which they were opened.
+    streams: [Vec<TailSegment>; 2],
+    next_birth: Birth,
+    /// Segments of the log at the cut that hold a part of an unfinished checkpoint now.
+    overwritten: Vec<SegmentId>,
+}
+
+fn find_tail(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    superblock: &Superblock,
+    meta: &CheckpointMeta,
+) -> Result<Tail> {
+    let known: BTreeMap<SegmentId, &SegmentEntry> =
+        meta.segments.iter().map(|s| (s.id, s)).collect();
+    let mut tail = Tail {
+        streams: [Vec::new(), Vec::new()],
+        next_birth: meta.next_birth,
+        overwritten: Vec::new(),
+    };
+    if superblock.clean {
+        return Ok(tail);
+    }
+    for id in (0..geometry.segments).map(SegmentId) {
+        let Some(header) = read_segment_header(media, geometry, id)? else {
+            continue;
+        };
+        if header.incarnation > superblock.incarnation {
+            continue;
+        }
+        tail.next_birth = tail.next_birth.max(Birth(header.birth.0 + 1));
+        let entry = known.get(&id).copied().filter(|e| e.birth == header.birth);
+        let is_open = entry.is_some_and(|e| !e.sealed);
+        let is_new = header.birth >= meta.next_birth;
+        let stream = match header.kind {
+            SegmentKind::User => 0,
+            SegmentKind::Survivor => 1,
+            SegmentKind::Checkpoint => {
+                if is_new {
+                    tail.overwritten.push(id);
+                }
+                continue;
+            }
+        };
+        if is_open || is_new {
+            tail.streams[stream].push(TailSegment { id, header, known: entry.copied() });
+        }
+    }
+    for stream in &mut tail.streams {
+        stream.sort_by_key(|s| s.header.birth);
+    }
+    Ok(tail)
+}
+
+/// Every segment that replay may read, so that reads by location work.
+fn table_for_replay(geometry: &LogGeometry, loaded: &Loaded, tail: &Tail) -> SegmentTable {
+    let mut table = SegmentTable::new(geometry.segments);
+    let overwritten = |e: &&SegmentEntry| tail.overwritten.contains(&e.id);
+    for entry in loaded.meta.segments.iter().filter(|e| !overwritten(e)) {
+        table.restore(entry);
+    }
+    for segment in tail.streams.iter().flatten() {
+        table.restore(&entry_of(segment, geometry));
+    }
+    table
+}
+
+fn entry_of(segment: &TailSegment, geometry: &LogGeometry) -> SegmentEntry {
+    segment.known.unwrap_or(SegmentEntry {
+        id: segment.id,
+        kind: segment.header.kind,
+        birth: segment.header.birth,
+        first_seq: segment.header.first_seq,
+        last_seq: SeqNo(segment.header.first_seq.0.saturating_sub(1)),
+        used_bytes: geometry.segment_bytes,
+        records: 0,
+        displaced: 0,
+        displaced_sum: 0,
+        appended_sum: 0,
+        voided: false,
+        sealed: true,
+    })
+}
+
+/// One stream's records after the cut, one at a time.
+struct StreamReader<'a> {
+    segments: std::slice::Iter<'a, TailSegment>,
+    scanner: Option<(TailSegment, SegmentScanner)>,
+    current: Option<(SegmentId, Location, OwnedRecord)>,
+    bytes_read: u64,
+    durable: SeqNo,
+}
+
+impl<'a> StreamReader<'a> {
+    fn new(segments: &'a [TailSegment]) -> StreamReader<'a> {
+        StreamReader {
+            segments: segments.iter(),
+            scanner: None,
+            current: None,
+            bytes_read: 0,
+            durable: SeqNo::ZERO,
+        }
+    }
+
+    /// Goes to the next record with an order above `after` that its incarnation's cut admits.
+    fn advance(
+        &mut self,
+        media: &dyn Media,
+        geometry: &LogGeometry,
+        after: SeqNo,
+        cuts: &[Cut],
+        written: &mut BTreeMap<SegmentId, u64>,
+    ) -> Result<()> {
+        self.current = None;
+        loop {
+            if self.scanner.is_none() {
+                let Some(segment) = self.segments.next() else {
+                    return Ok(());
+                };
+                let scanner = SegmentScanner::load(media, geometry, segment.id, None)?;
+                self.bytes_read += scanner.loaded_bytes();
+                self.scanner = Some((*segment, scanner));
+            }
+            let Some((segment, scanner)) = self.scanner.as_mut() else {
+                return Ok(());
+            };
+            let last = cut_of(cuts, segment.header.incarnation);
+            match scanner.next() {
+                Some(Scanned::Record { location, record }) => {
+                    if record.seq > after && record.seq <= last {
+                        let owned = OwnedRecord::of(&record);
+                        self.current = Some((segment.id, location, owned));
+                        return Ok(());
+                    }
+                }
+                // Whether a gap is damage shows in the orders that are missing.
+                Some(Scanned::Gap { .. }) => {}
+                None => {
+                    self.durable = self.durable.max(scanner.durable_seq());
+                    written.insert(segment.id, scanner.written_bytes());
+                    self.scanner = None;
+                }
+            }
+        }
+    }
+
+    /// The largest durable order that any frame of the rest of the stream names.
+    fn durable_of_rest(&self, media: &dyn Media, geometry: &LogGeometry) -> Result<SeqNo> {
+        let mut durable = self.durable;
+        if let Some((_, scanner)) = &self.scanner {
+            durable = durable.max(scanner.durable_seq_of_all());
+        }
+        for segment in self.segments.clone() {
+            let scanner = SegmentScanner::load(media, geometry, segment.id, None)?;
+            durable = durable.max(scanner.durable_seq_of_all());
+        }
+        Ok(durable)
+    }
+}
+
+fn cut_of(cuts: &[Cut], incarnation: Incarnation) -> SeqNo {
+    let cut = cuts.iter().find(|c| c.incarnation == incarnation);
+    cut.map_or(SeqNo::MAX, |c| c.last)
+}
+
+/// What replay adds to the account of a segment.
+#[derive(Clone, Copy, Default, Debug)]
+struct Account {
+    records: u32,
+    last_seq: SeqNo,
+    displaced: u32,
+    displaced_sum: u64,
+    appended_sum: u64,
+    last_displaced: SeqNo,
+}
+
+/// A batch whose commit was not met yet.
+#[derive(Default)]
+struct OpenBatch {
+    members: Vec<(Location, OwnedRecord)>,
+}
+
+struct Replay<'a> {
+    log: &'a Log,
+    geometry: LogGeometry,
+    cuts: Vec<Cut>,
+    loaded: &'a mut Loaded,
+    seed: u64,
+    last: SeqNo,
+    records: u64,
+    accounts: BTreeMap<SegmentId, Account>,
+    written: BTreeMap<SegmentId, u64>,
+    batches: BTreeMap<u64, OpenBatch>,
+    damage: Vec<String>,
+    bytes_read: u64,
+}
+
+struct Replayed {
+    last: SeqNo,
+    records: u64,
+    accounts: BTreeMap<SegmentId, Account>,
+    written: BTreeMap<SegmentId, u64>,
+    damage: Vec<String>,
+    bytes_read: u64,
+}
+
+impl<'a> Replay<'a> {
+    fn new(log: &'a Log, superblock: &Superblock, loaded: &'a mut Loaded, seed: u64) -> Replay<'a> {
+        Replay {
+            log,
+            geometry: *log.geometry(),
+            cuts: superblock.cuts.clone(),
+            last: loaded.meta.cut,
+            loaded,
+            seed,
+            records: 0,
+            accounts: BTreeMap::new(),
+            written: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            damage: Vec::new(),
+            bytes_read: 0,
+        }
+    }
+
+    /// Replays the streams, merged by order.
+    fn run(&mut self, media: &dyn Media, tail: &Tail) -> Result<()> {
+        let [user, survivor] = &tail.streams;
+        let mut readers = [StreamReader::new(user), StreamReader::new(survivor)];
+        let geometry = self.geometry;
+        let after = self.last;
+        for reader in &mut readers {
+            reader.advance(media, &geometry, after, &self.cuts, &mut self.written)?;
+        }
+        while let Some(n) = earliest(&readers) {
+            let Some((id, location, record)) = readers[n].current.take() else {
+                break;
+            };
+            if record.seq.0 > self.last.0 + 1 && !self.is_damage(media, &readers)? {
+                break;
+            }
+            if record.seq.0 > self.last.0 + 1 {
+                self.report_missing(record.seq);
+            }
+            if record.seq > self.last {
+                self.last = record.seq;
+                self.apply(id, location, record)?;
+            }
+            readers[n].advance(media, &geometry, after, &self.cuts, &mut self.written)?;
+        }
+        self.bytes_read = readers.iter().map(|r| r.bytes_read).sum();
+        Ok(())
+    }
+
+    /// A missing order is damage if a later frame says that it was durable.
+    fn is_damage(&self, media: &dyn Media, readers: &[StreamReader<'_>; 2]) -> Result<bool> {
+        let mut durable = self.loaded.orders.youngest;
+        for reader in readers {
+            durable = durable.max(reader.durable_of_rest(media, &self.geometry)?);
+        }
+        Ok(durable > self.last)
+    }
+
+    fn report_missing(&mut self, next: SeqNo) {
+        self.damage.push(format!(
+            "records of orders {} to {} were durable and cannot be read any more",
+            self.last.0 + 1,
+            next.0 - 1
+        ));
+    }
+
+    fn apply(&mut self, id: SegmentId, location: Location, record: OwnedRecord) -> Result<()> {
+        self.records += 1;
+        self.account(id, &record.record());
+        let header = record.header;
+        if let Some(offset) = header.batch_offset {
+            let first = record.seq.0 - offset;
+            if header.kind != RecordKind::Commit {
+                self.batches.entry(first).or_default().members.push((location, record));
+                return Ok(());
+            }
+            return self.commit(first, &record);
+        }
+        match header.kind {
+            RecordKind::Put | RecordKind::Tombstone => self.install(location, &record),
+            RecordKind::RangeDelete => self.range_delete(&record),
+            RecordKind::Keyspace => self.keyspace(&record),
+            RecordKind::Retained | RecordKind::Commit => Ok(()),
+        }
+    }
+
+    fn account(&mut self, id: SegmentId, record: &Record<'_>) {
+        let account = self.accounts.entry(id).or_default();
+        account.records += 1;
+        account.last_seq = record.seq;
+        let hash = PreparedKey::new(self.seed, record.header.keyspace, record.key).hash();
+        if matches!(record.header.kind, RecordKind::Put | RecordKind::Tombstone) {
+            account.appended_sum = account.appended_sum.wrapping_add(hash);
+        }
+        let Some(displaced) = record.header.displaced else {
+            return;
+        };
+        if let Some(old) = self.geometry.segment_at(displaced) {
+            let account = self.accounts.entry(old).or_default();
+            account.displaced += 1;
+            account.displaced_sum = account.displaced_sum.wrapping_add(hash);
+            account.last_displaced = record.seq;
+        }
+    }
+
+    /// Installs a batch's members, all or none.
+    fn commit(&mut self, first: u64, record: &OwnedRecord) -> Result<()> {
+        let members = self.batches.remove(&first).unwrap_or_default().members;
+        let count = Reader::new(&record.value).u64().unwrap_or(0);
+        if members.len() as u64 != count {
+            self.damage.push(format!(
+                "a batch of {count} records lost {} of them to damage and is left out",
+                count.saturating_sub(members.len() as u64)
+            ));
+            return Ok(());
+        }
+        members.iter().try_for_each(|(location, member)| self.install(*location, member))
+    }
+
+    /// Does to the index what the record says that it did.
+    fn install(&mut self, location: Location, record: &OwnedRecord) -> Result<()> {
+        let mut internal = record.header.keyspace.0.to_be_bytes().to_vec();
+        internal.extend_from_slice(&record.key);
+        if self.loaded.orders.covers(&internal, record.seq) {
+            return Ok(());
+        }
+        let key = PreparedKey::new(self.seed, record.header.keyspace, &record.key);
+        let tombstone = record.header.kind == RecordKind::Tombstone;
+        let new = Entry { location, tombstone };
+        let displaced = record.header.displaced;
+        let keys = LogKeys { log: self.log };
+        let missed = self.loaded.index.update(&key, &keys, |matches| {
+            let Some(old) = displaced else {
+                return (Action::Insert(new), false);
+            };
+            if matches.iter().any(|e| e.location == old) {
+                return (Action::Replace { old, new }, false);
+            }
+            // The record that had the entry was lost to damage: its predecessor still has it.
+            match matches {
+                [one] => (Action::Replace { old: one.location, new }, true),
+                _ => (Action::Insert(new), true),
+            }
+        })?;
+        if missed && self.damage.is_empty() {
+            self.damage.push(format!(
+                "record {} displaced a record that the index does not know",
+                record.seq
+            ));
+        }
+        Ok(())
+    }
+
+    fn range_delete(&mut self, record: &OwnedRecord) -> Result<()> {
+        let entry = decode_range(record)?;
+        if !self.loaded.meta.ranges.iter().any(|r| r.seq == entry.seq) {
+            self.loaded.meta.ranges.push(entry);
+        }
+        Ok(())
+    }
+
+    fn keyspace(&mut self, record: &OwnedRecord) -> Result<()> {
+        let meta = &mut self.loaded.meta;
+        let name = String::from_utf8(record.key.clone())
+            .map_err(|_| Error::damaged("the name of a keyspace is not UTF-8"))?;
+        let id = record.header.keyspace;
+        meta.next_keyspace = meta.next_keyspace.max(id.0 + 1);
+        meta.keyspaces.retain(|k| k.id != id);
+        if record.value.first() == Some(&1) {
+            let entry = heliox_format::checkpoint::KeyspaceEntry { id, name };
+            meta.keyspaces.push(entry);
+            return Ok(());
+        }
+        let everything =
+            RangeEntry { seq: record.seq, keyspace: id, from: Vec::new(), to: None };
+        if !meta.ranges.iter().any(|r| r.seq == everything.seq) {
+            meta.ranges.push(everything);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Replayed {
+        Replayed {
+            // Members of the image may be younger than the last record that was found.
+            last: self.last.max(self.loaded.orders.youngest),
+            records: self.records,
+            accounts: self.accounts,
+            written: self.written,
+            damage: self.damage,
+            bytes_read: self.bytes_read,
+        }
+    }
+}
+
+fn earliest(readers: &[StreamReader<'_>; 2]) -> Option<usize> {
+    let seq = |n: usize| readers[n].current.as_ref().map(|(_, _, r)| r.seq);
+    (0..readers.len()).filter(|n| seq(*n).is_some()).min_by_key(|n| seq(*n))
+}
+
+/// The interval of a range-delete record: its value is a flag and the end.
+pub(crate) fn decode_range(record: &OwnedRecord) -> Result<RangeEntry> {
+    let (bounded, to) = record
+        .value
+        .split_first()
+        .ok_or_else(|| Error::damaged("a range delete without an end"))?;
+    Ok(RangeEntry {
+        seq: record.seq,
+        keyspace: record.header.keyspace,
+        from: record.key.clone(),
+        to: (*bounded != 0).then(|| to.to_vec()),
+    })
+}
+
+/// The table that the store starts with: everything sealed, live counts taken from the index.
+fn final_table(
+    geometry: &LogGeometry,
+    loaded: &Loaded,
+    tail: &Tail,
+    done: &Replayed,
+) -> SegmentTable {
+    let mut table = table_for_replay(geometry, loaded, tail);
+    for (id, account) in &done.accounts {
+        let segment = table.get_mut(*id);
+        segment.records += account.records;
+        segment.last_seq = segment.last_seq.max(account.last_seq);
+        segment.displaced += account.displaced;
+        segment.displaced_sum = segment.displaced_sum.wrapping_add(account.displaced_sum);
+        segment.appended_sum = segment.appended_sum.wrapping_add(account.appended_sum);
+        segment.last_displaced = account.last_displaced;
+    }
+    for (id, bytes) in &done.written {
+        table.get_mut(*id).used_bytes = *bytes;
+    }
+    let mut live: Vec<u32> = vec![0; geometry.segments as usize];
+    loaded.index.for_each_entry(&mut |entry| {
+        if let Some(id) = geometry.segment_at(entry.location) {
+            live[id.0 as usize] += 1;
+        }
+    });
+    for (n, live) in live.into_iter().enumerate() {
+        let segment = table.get_mut(SegmentId(n as u32));
+        segment.dead = segment.records.saturating_sub(live);
+    }
+    for (id, birth) in &loaded.checkpoint_segments {
+        table.restore(&SegmentEntry {
+            id: *id,
+            kind: SegmentKind::Checkpoint,
+            birth: *birth,
+            first_seq: loaded.meta.cut,
+            last_seq: loaded.meta.cut,
+            used_bytes: geometry.segment_bytes,
+            records: 0,
+            displaced: 0,
+            displaced_sum: 0,
+            appended_sum: 0,
+            voided: false,
+            sealed: true,
+        });
+    }
+    debug_assert!(table.iter().all(|(_, s)| s.state != SegmentState::Open));
+    table
+}
+

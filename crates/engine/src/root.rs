@@ -1,0 +1,385 @@
+//! Where a store lives: its directory, its volumes, their labels and the two superblock copies.
+//!
+//! Invariants:
+//! - Nothing of a volume is trusted before its label named this store, this place in it and its
+//!   length. Labels are written once, at creation.
+//! - A creation that does not end leaves no store: in a directory the file `HELIOX` comes last, on
+//!   volumes given directly the label of volume 0 does. The next creation recognises the volumes
+//!   that the unfinished one has labelled, and goes on.
+//! - At every moment one superblock copy is whole: the copies are written one after the other, each
+//!   durable before the next is touched, and the damaged or older one is written first.
+//! - While a store is open its files and devices are locked; a second open is refused. Volumes given
+//!   directly are the caller's to guard.
+//!
+//! Threads: any; superblock writes take turns.
+
+mod create;
+mod manifest;
+mod volume;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use heliox_format::ids::StoreUuid;
+use heliox_format::label::HEAD_BYTES;
+use heliox_format::limits::BLOCK_BYTES;
+use heliox_format::superblock::{Superblock, CUTS_MAX, SUPERBLOCK_OFFSETS};
+use heliox_log::geometry::LogGeometry;
+use heliox_media::{IoKind, Media, StripedMedia};
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Settings;
+use manifest::{Intent, Manifest, MANIFEST_NAME};
+use volume::Volume;
+
+/// What is known of the superblock copies on media.
+#[derive(Clone, Copy, Debug)]
+struct Copies {
+    /// The newest generation.
+    generation: u64,
+    /// Which copy is written first: one that is damaged or older than the other.
+    first: usize,
+}
+
+/// The place of an open store. Dropping it unlocks the files and devices.
+pub(crate) struct Root {
+    /// The directory, or words for volumes given directly.
+    place: String,
+    uuid: StoreUuid,
+    volumes: Vec<Volume>,
+    /// Bytes of each volume that the store uses, head included.
+    volume_bytes: u64,
+    flat: Arc<StripedMedia>,
+    copies: Mutex<Copies>,
+    creation_bytes_written: u64,
+    warnings: Vec<String>,
+}
+
+impl Root {
+    /// Makes a store and opens it. The superblock that is returned has generation 1, incarnation 0,
+    /// no checkpoint, and is clean. With volumes given in the settings, `dir` is ignored.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreExists`] if there is one or a device carries the label of one,
+    /// [`ErrorKind::StoreInUse`], [`ErrorKind::WrongDevice`], [`ErrorKind::ShortDevice`],
+    /// [`ErrorKind::Invalid`] if the options do not fit the place, [`ErrorKind::Full`],
+    /// [`ErrorKind::ReadOnly`], [`ErrorKind::Io`]. Nothing that was there is changed by a refusal.
+    pub(crate) fn create(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
+        if settings.volumes.is_empty() {
+            create::in_dir(named(dir), settings)
+        } else {
+            create::on_volumes(settings)
+        }
+    }
+
+    /// Opens a store: checks labels, lengths and superblocks, and locks it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotAStore`], [`ErrorKind::StoreInUse`], [`ErrorKind::WrongDevice`],
+    /// [`ErrorKind::ShortDevice`], [`ErrorKind::Version`], [`ErrorKind::Damaged`],
+    /// [`ErrorKind::ReadOnly`], [`ErrorKind::Io`].
+    pub(crate) fn open(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
+        if !settings.volumes.is_empty() {
+            return open_given(settings);
+        }
+        let dir = named(dir);
+        let manifest = find(dir)?;
+        let volumes = open_paths(dir, &manifest, settings)?;
+        open_volumes(dir.display().to_string(), manifest.uuid, volumes)
+    }
+
+    /// Opens a store, or makes it if there is none and the settings allow it.
+    ///
+    /// # Errors
+    /// Those of [`Root::open`] and [`Root::create`].
+    pub(crate) fn open_or_create(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
+        match Root::open(dir, settings) {
+            Err(error) if error.kind() == ErrorKind::NotAStore && settings.create_if_missing => {
+                Root::create(dir, settings)
+            }
+            other => other,
+        }
+    }
+
+    fn assemble(place: String, uuid: StoreUuid, volumes: Vec<Volume>, bytes: u64) -> Result<Root> {
+        let flat = volume::join(&volumes).map_err(|error| error.context(&place))?;
+        let cached =
+            |v: &&Volume| v.media.io_kind() != IoKind::Memory && !v.media.geometry().direct;
+        let warnings = volumes.iter().filter(cached).map(|v| {
+            format!("{}: the file system refuses direct I/O, so reads and writes go through the page cache", v.name)
+        });
+        Ok(Root {
+            warnings: warnings.collect(),
+            place,
+            uuid,
+            volumes,
+            volume_bytes: bytes,
+            flat: Arc::new(flat),
+            copies: Mutex::new(Copies {
+                generation: 0,
+                first: 0,
+            }),
+            creation_bytes_written: 0,
+        })
+    }
+
+    /// The store's identity.
+    pub(crate) fn uuid(&self) -> StoreUuid {
+        self.uuid
+    }
+
+    /// The flat space of all volumes, heads excluded: the log's address space.
+    pub(crate) fn media(&self) -> Arc<dyn Media> {
+        Arc::clone(&self.flat) as Arc<dyn Media>
+    }
+
+    /// What is not as it should be, and did not keep the store from opening.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What making this store wrote to media; 0 for one that was opened.
+    pub(crate) fn creation_bytes_written(&self) -> u64 {
+        self.creation_bytes_written
+    }
+
+    /// Writes both copies, each durably, and returns how many bytes that took. What the superblock
+    /// refers to must be durable before. One caller at a time does I/O; others wait for it.
+    ///
+    /// # Errors
+    /// The device's; then it is open which generation the next open sees. [`ErrorKind::Internal`]
+    /// if the generation did not grow, or the superblock is not this store's.
+    pub(crate) fn write_superblock(&self, superblock: &Superblock) -> Result<u64> {
+        let mut copies = self.copies.lock();
+        if superblock.generation <= copies.generation {
+            return Err(Error::internal(format_args!(
+                "superblock generation {} after {}",
+                superblock.generation, copies.generation
+            )));
+        }
+        if superblock.uuid != self.uuid || superblock.cuts.len() > CUTS_MAX {
+            return Err(Error::internal(format_args!(
+                "superblock of store {} with {} cuts for store {}",
+                superblock.uuid,
+                superblock.cuts.len(),
+                self.uuid
+            )));
+        }
+        let head = self.head()?;
+        let order = [copies.first, 1 - copies.first];
+        // Whatever happens below, no generation is ever written twice with two meanings.
+        copies.generation = superblock.generation;
+        for copy in order {
+            // Until this copy is durable it may be torn: then it must come first again.
+            copies.first = copy;
+            let offset = SUPERBLOCK_OFFSETS[copy];
+            head.write_block(offset, &superblock.encode(offset))?;
+        }
+        Ok((order.len() * BLOCK_BYTES) as u64)
+    }
+
+    fn head(&self) -> Result<&Volume> {
+        self.volumes
+            .first()
+            .ok_or_else(|| Error::internal("a store without volumes"))
+    }
+
+    /// The shape of the log.
+    pub(crate) fn log_geometry(&self, superblock: &Superblock) -> LogGeometry {
+        LogGeometry {
+            segment_bytes: superblock.segment_bytes,
+            segments: superblock.segments,
+            unit_shift: superblock.unit_shift,
+            sector_bytes: superblock.sector_bytes as usize,
+            salt: superblock.salt(),
+        }
+    }
+
+    /// What the store occupies on media now: blocks of files, the used part of devices.
+    ///
+    /// # Errors
+    /// If the operating system cannot say.
+    pub(crate) fn disk_bytes(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for volume in &self.volumes {
+            bytes += volume.media.allocated_bytes()?.min(self.volume_bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// What the store takes on media at most, heads included.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.volume_bytes * self.volumes.len() as u64
+    }
+
+    /// The store and its volumes, for messages.
+    pub(crate) fn describe(&self) -> String {
+        let volumes: Vec<String> = self.volumes.iter().map(|v| v.media.describe()).collect();
+        format!(
+            "{}: store {}, {} bytes on {}",
+            self.place,
+            self.uuid,
+            self.capacity_bytes(),
+            volumes.join(" + ")
+        )
+    }
+
+    /// Reads both copies and takes the newer whole one.
+    fn read_superblock(&mut self) -> Result<Superblock> {
+        let head = self.head()?;
+        let copies = SUPERBLOCK_OFFSETS.map(|offset| read_copy(head, offset, self.uuid));
+        let (newest, first) = match copies {
+            [Ok(a), Ok(b)] if a.generation < b.generation => (b, 0),
+            [Ok(a), Ok(_)] => (a, 1),
+            [Ok(whole), Err(bad)] => (self.keep(whole, &bad)?, 1),
+            [Err(bad), Ok(whole)] => (self.keep(whole, &bad)?, 0),
+            [Err(a), Err(b)] => return Err(both_bad(&head.name, a, &b)),
+        };
+        self.check_fit(&newest)?;
+        *self.copies.get_mut() = Copies {
+            generation: newest.generation,
+            first,
+        };
+        Ok(newest)
+    }
+
+    /// Goes on with the whole copy, unless the other one is of a later program.
+    fn keep(&mut self, whole: Superblock, bad: &Error) -> Result<Superblock> {
+        if bad.kind() == ErrorKind::Version {
+            return Err(bad.clone().context(&self.head()?.name));
+        }
+        self.warnings.push(format!(
+            "one superblock copy cannot be used ({bad}); the other one, generation {}, is whole and is used, and the next checkpoint mends this one",
+            whole.generation
+        ));
+        Ok(whole)
+    }
+
+    /// The superblock is whole; are the volumes what it was made for?
+    fn check_fit(&self, superblock: &Superblock) -> Result<()> {
+        let geometry = self.flat.geometry();
+        let needed_bytes = superblock.segment_bytes * u64::from(superblock.segments);
+        if geometry.len_bytes < needed_bytes {
+            return Err(Error::new(
+                ErrorKind::ShortDevice,
+                format!("{}: the superblock names {needed_bytes} bytes of segments, and the devices have {} for them; attach the whole devices", self.place, geometry.len_bytes),
+            ));
+        }
+        if geometry.sector_bytes > superblock.sector_bytes {
+            return Err(Error::new(
+                ErrorKind::WrongDevice,
+                format!("{}: the store was made for sectors of {} bytes, and its devices have sectors of {} now; attach it to devices (or a file system) with sectors of at most that size", self.place, superblock.sector_bytes, geometry.sector_bytes),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// One copy, if it is whole and this store's.
+fn read_copy(head: &Volume, offset: u64, uuid: StoreUuid) -> Result<Superblock> {
+    let superblock = Superblock::decode(offset, &head.read_block(offset)?)?;
+    if superblock.uuid != uuid {
+        return Err(Error::new(
+            ErrorKind::Damaged,
+            format!(
+                "damaged superblock at address {offset:#x}: store {uuid} was expected and {} found",
+                superblock.uuid
+            ),
+        ));
+    }
+    Ok(superblock)
+}
+
+fn both_bad(name: &str, a: Error, b: &Error) -> Error {
+    for error in [&a, b] {
+        if error.kind() == ErrorKind::Version {
+            return error.clone().context(name);
+        }
+    }
+    let message = format!("{name}: neither superblock copy can be used: first: {a}; second: {b}. Without one the store cannot be opened");
+    Error::with_source(ErrorKind::Damaged, message, a)
+}
+
+/// The empty path stands for the current directory, as everywhere.
+fn named(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() {
+        return Path::new(".");
+    }
+    dir
+}
+
+/// The manifest of a directory that must hold a store.
+fn find(dir: &Path) -> Result<Manifest> {
+    let found = match std::fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => match Manifest::read(dir)? {
+            Some(manifest) => return Ok(manifest),
+            None if Intent::is_left_in(dir) => {
+                "the creation of a store there did not end; run it again, it goes on".to_owned()
+            }
+            None => format!("the directory holds no file {MANIFEST_NAME}"),
+        },
+        Ok(_) => "it is a file, and a store lives in a directory".to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            "there is no such directory".to_owned()
+        }
+        Err(error) => return Err(Error::io("look at the directory", dir, error)),
+    };
+    Err(Error::not_a_store(dir, found))
+}
+
+/// Opens the volumes that the manifest names, or where the settings say that they are now.
+fn open_paths(dir: &Path, manifest: &Manifest, settings: &Settings) -> Result<Vec<Volume>> {
+    let expected = manifest.volumes.len();
+    let moved = settings.devices.len();
+    if moved != 0 && moved != expected {
+        return Err(Error::new(
+            ErrorKind::WrongDevice,
+            format!("{}: store {} has {expected} volumes, devices given: {moved}; give all, in the order of its creation, or none if their paths are unchanged", dir.display(), manifest.uuid),
+        ));
+    }
+    let paths: Vec<PathBuf> = if moved == 0 {
+        manifest.volumes.iter().map(|path| dir.join(path)).collect()
+    } else {
+        settings.devices.clone()
+    };
+    let open = |(at, path): (usize, &PathBuf)| {
+        Volume::open(path, settings.io).map_err(|error| {
+            let place = dir.display();
+            error.context(format_args!("{place}: volume {at} of {expected}"))
+        })
+    };
+    paths.iter().enumerate().map(open).collect()
+}
+
+/// Opens a store on volumes given directly: the label of the first says which store it is.
+fn open_given(settings: &Settings) -> Result<(Root, Superblock)> {
+    let volumes = Volume::given(&settings.volumes);
+    let Some(label) = volumes.first().map_or(Ok(None), Volume::label)? else {
+        return Err(Error::new(
+            ErrorKind::NotAStore,
+            "the volumes given: not a Heliox store: the first carries no label; give the volumes of a store in their order, or make a store on them with `create`",
+        ));
+    };
+    open_volumes("the volumes given".to_owned(), label.uuid, volumes)
+}
+
+fn open_volumes(
+    place: String,
+    uuid: StoreUuid,
+    volumes: Vec<Volume>,
+) -> Result<(Root, Superblock)> {
+    let mut volume_bytes = HEAD_BYTES;
+    for (position, volume) in volumes.iter().enumerate() {
+        let label = volume
+            .check(position, volumes.len(), uuid)
+            .map_err(|error| error.context(&place))?;
+        volume_bytes = volume_bytes.max(label.volume_bytes);
+    }
+    let mut root = Root::assemble(place, uuid, volumes, volume_bytes)?;
+    let superblock = root.read_superblock()?;
+    Ok((root, superblock))
+}

@@ -1,0 +1,335 @@
+//! The text files of a store's directory: `HELIOX`, which makes it a store and says where its
+//! volumes are, and `HELIOX.new`, which says that a store is being made.
+//!
+//! Invariants: `HELIOX.new` is durable before the first byte of a volume is written, and is renamed
+//! to `HELIOX` after the last. So a directory with `HELIOX` is a whole store; one with only
+//! `HELIOX.new` saw a creation that did not end, and the identity in it tells which volumes that
+//! creation has labelled: the next one goes on with them. Threads and processes: whoever makes a
+//! store holds a lock on `HELIOX.new`.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use heliox_format::ids::StoreUuid;
+use heliox_format::superblock::FORMAT_VERSION;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The file that makes a directory a store.
+pub(super) const MANIFEST_NAME: &str = "HELIOX";
+const INTENT_NAME: &str = "HELIOX.new";
+const TITLE: &str = "Heliox store: this file says where its volumes are. Edit only volume paths.";
+/// More than 64 of the longest paths.
+const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+/// What `HELIOX` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Manifest {
+    pub(super) uuid: StoreUuid,
+    /// In the order of the labels; relative ones start at the store's directory.
+    pub(super) volumes: Vec<PathBuf>,
+}
+
+impl Manifest {
+    /// Reads the manifest of a directory; none if it has none.
+    pub(super) fn read(dir: &Path) -> Result<Option<Manifest>> {
+        let path = dir.join(MANIFEST_NAME);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open the store's file", &path, error)),
+        };
+        let mut text = Vec::new();
+        file.take(MANIFEST_BYTES_MAX)
+            .read_to_end(&mut text)
+            .map_err(|error| Error::io("read the store's file", &path, error))?;
+        Manifest::decode(&path, &text).map(Some)
+    }
+
+    /// The text.
+    ///
+    /// # Errors
+    /// A path that holds a line break, which the file cannot carry.
+    fn encode(&self) -> Result<Vec<u8>> {
+        let mut text =
+            format!("{TITLE}\nformat {FORMAT_VERSION}\nuuid {}\n", self.uuid).into_bytes();
+        for volume in &self.volumes {
+            let path = volume.as_os_str().as_bytes();
+            if path.contains(&b'\n') {
+                return Err(Error::invalid(format!(
+                    "devices: the path {} holds a line break; give it another name or a link",
+                    volume.display()
+                )));
+            }
+            text.extend_from_slice(b"volume ");
+            text.extend_from_slice(path);
+            text.push(b'\n');
+        }
+        Ok(text)
+    }
+
+    fn decode(path: &Path, text: &[u8]) -> Result<Manifest> {
+        let bad = |line: usize, expected: &str, found: &[u8]| {
+            let found: String = String::from_utf8_lossy(found).chars().take(80).collect();
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{}: line {line}: expected {expected}, found {found:?}; the data is in the volumes: restore this file from a backup, or write the line anew", path.display()),
+            )
+        };
+        let mut lines = text.split(|&byte| byte == b'\n');
+        let mut next = || lines.next().unwrap_or_default();
+        let title = next();
+        if !title.starts_with(b"Heliox store") {
+            return Err(bad(1, "\"Heliox store\"", title));
+        }
+        let line = next();
+        let version: u64 = line
+            .strip_prefix(b"format ")
+            .and_then(|v| std::str::from_utf8(v).ok()?.parse().ok())
+            .ok_or_else(|| bad(2, "\"format\" and a number", line))?;
+        if version != u64::from(FORMAT_VERSION) {
+            return Err(Error::new(
+                ErrorKind::Version,
+                format!("{}: format version {FORMAT_VERSION} was expected and {version} found; open the store with a program of the version that wrote it", path.display()),
+            ));
+        }
+        let line = next();
+        let uuid = line
+            .strip_prefix(b"uuid ")
+            .and_then(parse_uuid)
+            .ok_or_else(|| bad(3, "\"uuid\" and 32 hexadecimal digits", line))?;
+        let mut volumes = Vec::new();
+        for (at, line) in lines.enumerate().filter(|(_, line)| !line.is_empty()) {
+            let volume = line
+                .strip_prefix(b"volume ")
+                .filter(|volume| !volume.is_empty())
+                .ok_or_else(|| bad(at + 4, "\"volume\" and a path", line))?;
+            volumes.push(PathBuf::from(OsStr::from_bytes(volume)));
+        }
+        if volumes.is_empty() {
+            return Err(bad(4, "\"volume\" and a path", b""));
+        }
+        Ok(Manifest { uuid, volumes })
+    }
+}
+
+fn parse_uuid(text: &[u8]) -> Option<StoreUuid> {
+    let mut uuid = [0u8; 16];
+    if text.len() != 32 || !text.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, digits) in uuid.iter_mut().zip(text.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(StoreUuid(uuid))
+}
+
+/// The right to make a store in a directory, held by one process at a time.
+pub(super) struct Intent {
+    dir: PathBuf,
+    path: PathBuf,
+    file: File,
+    /// What a creation that did not end was about to make.
+    earlier: Option<Manifest>,
+    announced: bool,
+}
+
+impl Intent {
+    /// True if a creation was begun in this directory and did not end.
+    pub(super) fn is_left_in(dir: &Path) -> bool {
+        dir.join(INTENT_NAME).exists()
+    }
+
+    /// Takes the right.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreInUse`] if somebody makes a store there now, [`ErrorKind::StoreExists`] if
+    /// there is one.
+    pub(super) fn take(dir: &Path) -> Result<Intent> {
+        refuse_existing(dir)?;
+        let path = dir.join(INTENT_NAME);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| Error::io("create a file", &path, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(busy(dir));
+            }
+            Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, error)),
+        }
+        // Between its opening and the lock the file may have become the manifest, or have gone.
+        refuse_existing(dir)?;
+        if !is_same_file(&file, &path) {
+            return Err(busy(dir));
+        }
+        let mut text = Vec::new();
+        (&mut file)
+            .take(MANIFEST_BYTES_MAX)
+            .read_to_end(&mut text)
+            .map_err(|error| Error::io("read", &path, error))?;
+        // Text that does not decode was not durable, so no volume was touched yet.
+        let earlier = Manifest::decode(&path, &text).ok();
+        Ok(Intent {
+            dir: dir.to_owned(),
+            path,
+            file,
+            earlier,
+            announced: false,
+        })
+    }
+
+    /// The identity that an unfinished creation has already put on volumes.
+    pub(super) fn earlier_uuid(&self) -> Option<StoreUuid> {
+        self.earlier.as_ref().map(|earlier| earlier.uuid)
+    }
+
+    /// True if an unfinished creation was about to make this volume.
+    pub(super) fn earlier_names(&self, volume: &Path) -> bool {
+        let named = |earlier: &Manifest| earlier.volumes.iter().any(|other| other == volume);
+        self.earlier.as_ref().is_some_and(named)
+    }
+
+    /// Says durably what is about to be made. Volumes may be written afterwards.
+    pub(super) fn announce(&mut self, manifest: &Manifest) -> Result<()> {
+        let text = manifest.encode()?;
+        let failed = |error| Error::io("write", &self.path, error);
+        // From here on, whatever is in the file must stay for the next creation to see.
+        self.announced = true;
+        self.file.set_len(0).map_err(failed)?;
+        self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        self.file.write_all(&text).map_err(failed)?;
+        self.file.sync_all().map_err(failed)?;
+        sync_dir(&self.dir)
+    }
+
+    /// Makes the directory a store.
+    pub(super) fn commit(&self) -> Result<()> {
+        let path = self.dir.join(MANIFEST_NAME);
+        std::fs::rename(&self.path, &path).map_err(|e| Error::io("create", &path, e))?;
+        sync_dir(&self.dir)
+    }
+
+    /// Gives the right back; leaves no trace if nothing was announced.
+    pub(super) fn withdraw(self) {
+        if !self.announced && self.earlier.is_none() {
+            // The creation has failed already; its error is the one to report.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn busy(dir: &Path) -> Error {
+    Error::new(
+        ErrorKind::StoreInUse,
+        format!(
+            "{}: another process is making a store there; wait for it, then open the store",
+            dir.display()
+        ),
+    )
+}
+
+fn is_same_file(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
+        _ => false,
+    }
+}
+
+fn refuse_existing(dir: &Path) -> Result<()> {
+    if !dir.join(MANIFEST_NAME).exists() {
+        return Ok(());
+    }
+    let identity = match Manifest::read(dir) {
+        Ok(Some(manifest)) => format!("store {}", manifest.uuid),
+        _ => "a store whose HELIOX file does not decode".to_owned(),
+    };
+    Err(Error::new(
+        ErrorKind::StoreExists,
+        format!("{}: {identity} is there already; open it, choose another directory, or remove this one if its data is not needed", dir.display()),
+    ))
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|error| Error::io("sync the directory", dir, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Manifest {
+        Manifest {
+            uuid: StoreUuid([0xa7; 16]),
+            volumes: vec!["data".into(), "/dev/a b".into()],
+        }
+    }
+
+    #[test]
+    fn a_manifest_round_trips_and_bad_lines_are_named() {
+        let text = sample().encode().unwrap();
+        let decode = |text: &[u8]| Manifest::decode(Path::new("/s/HELIOX"), text);
+        assert_eq!(decode(&text).unwrap(), sample());
+        let text = String::from_utf8(text).unwrap();
+        let cases = [
+            ("Heliox store", "Helios store", ErrorKind::Damaged, "line 1"),
+            ("format 1", "format 2", ErrorKind::Version, "2 found"),
+            ("format 1", "format x", ErrorKind::Damaged, "line 2"),
+            ("uuid a7", "uuid g7", ErrorKind::Damaged, "line 3"),
+            ("uuid a7", "uuid a", ErrorKind::Damaged, "line 3"),
+            ("volume /dev", "volum /dev", ErrorKind::Damaged, "line 5"),
+        ];
+        for (from, to, kind, part) in cases {
+            let error = decode(text.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+            assert!(error.to_string().contains("/s/HELIOX"), "{error}");
+        }
+        for len in 0..text.len() - "data\nvolume /dev/a b\n".len() {
+            assert!(decode(&text.as_bytes()[..len]).is_err(), "cut to {len}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_line_break_is_refused() {
+        let mut manifest = sample();
+        manifest.volumes.push("/dev/x\nvolume y".into());
+        let error = manifest.encode().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn the_right_to_create_is_exclusive_and_leaves_no_trace_unused() {
+        let dir = tempfile::tempdir().unwrap();
+        let intent = Intent::take(dir.path()).unwrap();
+        let error = Intent::take(dir.path()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::StoreInUse);
+        intent.withdraw();
+        assert!(!Intent::is_left_in(dir.path()));
+
+        let mut intent = Intent::take(dir.path()).unwrap();
+        intent.announce(&sample()).unwrap();
+        intent.withdraw();
+        let intent = Intent::take(dir.path()).unwrap();
+        assert_eq!(intent.earlier_uuid(), Some(sample().uuid));
+        assert!(intent.earlier_names(Path::new("data")));
+        assert!(Manifest::read(dir.path()).unwrap().is_none());
+        intent.commit().unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), Some(sample()));
+        let error = Intent::take(dir.path()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::StoreExists);
+        assert!(error.to_string().contains("a7a7"), "{error}");
+    }
+}

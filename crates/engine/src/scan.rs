@@ -1,0 +1,355 @@
+//! Ordered iteration at a snapshot.
+//!
+//! A step asks the index for the next entries of one leaf, reads their records in one batch,
+//! drops what the snapshot does not see, and sorts within tie groups, whose order only the records
+//! tell. The cursor is the last key passed, so whatever happens to the index between two steps
+//! (splits, moves, overwrites), no key is missed or given twice.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use heliox_format::ids::{KeyspaceId, Location, SeqNo};
+use heliox_format::record::Record;
+use heliox_index::{Direction, Next, PreparedKey, ScanBatch, ScanEntry, ScanFrom};
+use heliox_log::read::ReadBuf;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::large;
+use crate::read::{
+    back_off, follow_chain, is_gone, is_visible, note_read, with_scratch, Chain, OwnedRecord, View,
+};
+use crate::snapshot::SnapshotGuard;
+
+const FIRST_ENTRIES: usize = 8;
+const ENTRIES_MAX: usize = 256;
+const RETRIES_MAX: usize = 100_000;
+const KEYSPACE_BYTES: usize = 4;
+
+/// Which keys an iteration covers.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) keyspace: KeyspaceId,
+    /// First key.
+    pub(crate) from: Vec<u8>,
+    /// First key after the range; none for "to the end of the keyspace".
+    pub(crate) to: Option<Vec<u8>>,
+}
+
+impl Bounds {
+    fn internal(&self, key: &[u8]) -> Vec<u8> {
+        let mut internal = self.keyspace.0.to_be_bytes().to_vec();
+        internal.extend_from_slice(key);
+        internal
+    }
+
+    /// The first internal key after the range; none if there is no larger one.
+    fn internal_end(&self) -> Option<Vec<u8>> {
+        match &self.to {
+            Some(to) => Some(self.internal(to)),
+            None => Some(self.keyspace.0.checked_add(1)?.to_be_bytes().to_vec()),
+        }
+    }
+
+    fn holds(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
+        keyspace == self.keyspace
+            && key >= self.from.as_slice()
+            && self.to.as_deref().is_none_or(|to| key < to)
+    }
+
+    /// True if no key is left in the direction once `internal` was passed.
+    fn is_past(&self, internal: &[u8], direction: Direction) -> bool {
+        match direction {
+            Direction::Forward => self.internal_end().is_some_and(|end| internal >= &end[..]),
+            Direction::Backward => internal <= &self.internal(&self.from)[..],
+        }
+    }
+}
+
+/// Where the next step starts; all keys are internal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Cursor {
+    /// At this key.
+    At(Vec<u8>),
+    /// Before this key, going backward.
+    Before(Vec<u8>),
+    /// At the end of all keys, going backward.
+    End,
+    /// Nothing is left.
+    Done,
+}
+
+/// A key and its value that are ready to be given out.
+type Item = (Vec<u8>, Vec<u8>);
+
+/// An iteration. Holds its snapshot.
+pub(crate) struct Scan {
+    core: Arc<Core>,
+    snapshot: Arc<SnapshotGuard>,
+    bounds: Bounds,
+    direction: Direction,
+    keys_only: bool,
+    cursor: Cursor,
+    /// The last key that was passed; keys at or before it are not given again.
+    passed: Option<Vec<u8>>,
+    ready: VecDeque<Item>,
+    entries: usize,
+    batch: ScanBatch,
+    buf: ReadBuf,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        snapshot: Arc<SnapshotGuard>,
+        bounds: Bounds,
+        direction: Direction,
+        keys_only: bool,
+    ) -> Scan {
+        let cursor = match direction {
+            Direction::Forward => Cursor::At(bounds.internal(&bounds.from)),
+            Direction::Backward => bounds.internal_end().map_or(Cursor::End, Cursor::Before),
+        };
+        Scan {
+            core,
+            snapshot,
+            bounds,
+            direction,
+            keys_only,
+            cursor,
+            passed: None,
+            ready: VecDeque::new(),
+            entries: FIRST_ENTRIES,
+            batch: ScanBatch::default(),
+            buf: ReadBuf::default(),
+        }
+    }
+
+    /// The next key and value; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Item>> {
+        let mut stale = 0;
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if matches!(self.cursor, Cursor::Done) {
+                return Ok(None);
+            }
+            self.core.check_open()?;
+            if self.step()? {
+                stale = 0;
+            } else {
+                stale += 1;
+                back_off(stale);
+            }
+            if stale > RETRIES_MAX {
+                return Err(self.core.fail_internal("a scan meets entries without records"));
+            }
+            self.snapshot.check_readable()?;
+        }
+    }
+
+    /// Reads the next entries; false if some of them moved meanwhile and the step must be repeated.
+    fn step(&mut self) -> Result<bool> {
+        self.ask_index();
+        let entries = std::mem::take(&mut self.batch.entries);
+        let records = self.read_records(&entries);
+        let Some(records) = records? else {
+            self.batch.entries = entries;
+            return Ok(false);
+        };
+        let Some(visible) = self.visible(&entries, records)? else {
+            self.batch.entries = entries;
+            return Ok(false);
+        };
+        self.batch.entries = entries;
+        let furthest = visible.furthest;
+        self.give(visible.items)?;
+        self.advance(furthest);
+        Ok(true)
+    }
+
+    fn ask_index(&mut self) {
+        let from = match &self.cursor {
+            Cursor::At(key) => ScanFrom::At(key),
+            Cursor::Before(key) => ScanFrom::Before(key),
+            Cursor::End | Cursor::Done => ScanFrom::End,
+        };
+        self.core.index.scan(from, self.direction, self.entries, &mut self.batch);
+    }
+
+    /// The records of the entries, in one batch of reads; none if one of them is gone.
+    fn read_records(&mut self, entries: &[ScanEntry]) -> Result<Option<Vec<OwnedRecord>>> {
+        let locations: Vec<Location> = entries.iter().map(|e| e.entry.location).collect();
+        let mut records: Vec<Option<OwnedRecord>> = vec![None; locations.len()];
+        let mut missing = Vec::new();
+        for (i, location) in locations.iter().enumerate() {
+            records[i] = crate::read::cached(&self.core, *location);
+            if records[i].is_none() {
+                missing.push((i, *location));
+            }
+        }
+        let wanted: Vec<Location> = missing.iter().map(|(_, l)| *l).collect();
+        let (core, mut failed) = (&self.core, None);
+        core.log.read_many(&wanted, &mut self.buf, &mut |n, found| match found {
+            Ok(Some(found)) => {
+                note_read(core, wanted[n], &found);
+                records[missing[n].0] = Some(OwnedRecord::of(&found.record));
+            }
+            Ok(None) => {}
+            Err(error) => failed = Some(error),
+        })?;
+        match failed {
+            Some(error) => Err(Error::from(error)),
+            None => Ok(records.into_iter().collect()),
+        }
+    }
+
+    /// What the snapshot sees of the records, in order; none if an entry turned out stale.
+    fn visible(
+        &self,
+        entries: &[ScanEntry],
+        records: Vec<OwnedRecord>,
+    ) -> Result<Option<Visible>> {
+        let view = View::At(self.snapshot.seq());
+        let mut seen: Vec<Seen> = Vec::with_capacity(records.len());
+        let mut furthest: Option<Vec<u8>> = None;
+        for (entry, head) in entries.iter().zip(records) {
+            let (keyspace, key) = (head.header.keyspace, head.key.clone());
+            let internal = self.internal_of(keyspace, &key);
+            let further = |f: &Vec<u8>| match self.direction {
+                Direction::Forward => internal > *f,
+                Direction::Backward => internal < *f,
+            };
+            if furthest.as_ref().is_none_or(further) {
+                furthest = Some(internal);
+            }
+            if !self.bounds.holds(keyspace, &key) || !self.is_ahead(&key) {
+                continue;
+            }
+            match self.version(view, entry.entry.location, head)? {
+                Versioned::Stale => return Ok(None),
+                Versioned::Absent => {}
+                Versioned::Seen(version, record) => {
+                    seen.push(Seen { group: entry.group, key, version, record });
+                }
+            }
+        }
+        self.sort(&mut seen);
+        // Two entries may hold one key; the newest version speaks for it.
+        seen.dedup_by(|later, earlier| later.key == earlier.key);
+        let items = seen.into_iter().filter_map(|s| Some((s.key, s.record?))).collect();
+        Ok(Some(Visible { items, furthest }))
+    }
+
+    fn sort(&self, seen: &mut [Seen]) {
+        let forward = self.direction == Direction::Forward;
+        seen.sort_by(|a, b| {
+            let by_key = if forward { a.key.cmp(&b.key) } else { b.key.cmp(&a.key) };
+            a.group.cmp(&b.group).then(by_key).then(b.version.cmp(&a.version))
+        });
+    }
+
+    fn internal_of(&self, keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
+        let mut internal = Vec::with_capacity(KEYSPACE_BYTES + key.len());
+        internal.extend_from_slice(&keyspace.0.to_be_bytes());
+        internal.extend_from_slice(key);
+        internal
+    }
+
+    fn is_ahead(&self, key: &[u8]) -> bool {
+        match (&self.passed, self.direction) {
+            (None, _) => true,
+            (Some(passed), Direction::Forward) => key > passed.as_slice(),
+            (Some(passed), Direction::Backward) => key < passed.as_slice(),
+        }
+    }
+
+    /// The version of the head's own key that the snapshot sees.
+    fn version(&self, view: View, location: Location, head: OwnedRecord) -> Result<Versioned> {
+        let core = &*self.core;
+        let record: Record<'_> = head.record();
+        if is_visible(core, &record, view) {
+            let version = record.version();
+            let gone = is_gone(core, &record, view);
+            return Ok(Versioned::Seen(version, (!gone).then_some(head)));
+        }
+        let key = PreparedKey::new(core.hash_seed, head.header.keyspace, &head.key);
+        let mut copy = None;
+        let chain = with_scratch(|scratch| {
+            follow_chain(core, &key, location, view, scratch, &mut |record| {
+                copy = Some(OwnedRecord::of(record));
+                Ok(())
+            })
+        })?;
+        Ok(match chain {
+            Chain::Stale => Versioned::Stale,
+            Chain::Absent => Versioned::Absent,
+            Chain::Deleted(version) => Versioned::Seen(version, None),
+            Chain::Value(version) => Versioned::Seen(version, copy),
+        })
+    }
+
+    fn give(&mut self, items: Vec<(Vec<u8>, OwnedRecord)>) -> Result<()> {
+        for (key, record) in items {
+            let value = if self.keys_only {
+                Vec::new()
+            } else if record.header.chunked {
+                // A snapshot keeps its chunks, so they cannot have gone.
+                large::load(&self.core, &record.record())?
+                    .ok_or_else(|| Error::damaged("a chunk of a large value is missing"))?
+            } else {
+                record.value
+            };
+            self.passed = Some(key.clone());
+            self.ready.push_back((key, value));
+        }
+        Ok(())
+    }
+
+    /// Moves the cursor behind everything that was read.
+    fn advance(&mut self, furthest: Option<Vec<u8>>) {
+        let (next, key) = match (std::mem::take(&mut self.batch.next), furthest) {
+            (Next::Leaf(fence), _) => match self.direction {
+                Direction::Forward => (Cursor::At(fence.clone()), fence),
+                Direction::Backward => (Cursor::Before(fence.clone()), fence),
+            },
+            (Next::More, Some(furthest)) => (Cursor::At(furthest.clone()), furthest),
+            (Next::End, _) | (Next::More, None) => {
+                self.cursor = Cursor::Done;
+                return;
+            }
+        };
+        if self.bounds.is_past(&key, self.direction) {
+            self.cursor = Cursor::Done;
+            return;
+        }
+        // A tie group larger than a step is met again until the step reaches beyond it.
+        let grown = self.entries.saturating_mul(2);
+        self.entries = if self.cursor == next { grown } else { grown.min(ENTRIES_MAX) };
+        self.cursor = next;
+    }
+
+    /// The order that the iteration sees.
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.snapshot.seq()
+    }
+}
+
+struct Seen {
+    group: u32,
+    key: Vec<u8>,
+    version: SeqNo,
+    record: Option<OwnedRecord>,
+}
+
+struct Visible {
+    items: Vec<(Vec<u8>, OwnedRecord)>,
+    furthest: Option<Vec<u8>>,
+}
+
+enum Versioned {
+    Stale,
+    Absent,
+    Seen(SeqNo, Option<OwnedRecord>),
+}

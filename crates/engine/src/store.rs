@@ -1,0 +1,395 @@
+//! The store as its user has it: opening, keyspaces, batches, snapshots, figures, closing.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
+
+use heliox_format::ids::{Incarnation, SeqNo};
+use heliox_format::limits::{KEYSPACES_MAX, KEYSPACE_NAME_BYTES_MAX};
+use heliox_format::record::RecordKind;
+use heliox_format::superblock::{Cut, Superblock, CUTS_MAX};
+use heliox_index::IndexOptions;
+use heliox_log::append::NewRecord;
+use heliox_log::{Log, LogError, LogOptions, Stream};
+use parking_lot::Mutex;
+
+use crate::background::Workers;
+use crate::batch::Batch;
+use crate::batches::BatchGate;
+use crate::cache::RecordCache;
+use crate::checkpoint::{self, Pace};
+use crate::core::{now_ms, Core};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gc;
+use crate::keyspace::Keyspace;
+use crate::keyspaces::Keyspaces;
+use crate::large;
+use crate::options::{Options, Settings, WriteOptions};
+use crate::range_delete;
+use crate::ranges::Ranges;
+use crate::recover;
+use crate::root::Root;
+use crate::signals::Signals;
+use crate::snapshot::SnapshotGuard;
+use crate::snapshots::Snapshots;
+use crate::space::{Space, Wish};
+use crate::stats::{Counters, Stats};
+use crate::write::{self, Member};
+
+/// An open store. Cheap to clone; shared by all threads. The last clone that is dropped closes it.
+#[derive(Clone)]
+pub struct Store(Arc<Handle>);
+
+struct Handle {
+    core: Arc<Core>,
+    workers: Mutex<Workers>,
+}
+
+/// Everything that was visible when it was taken. Cheap to clone; ends with the last clone.
+#[derive(Clone)]
+pub struct Snapshot(pub(crate) Arc<SnapshotGuard>);
+
+/// # Opening and closing
+impl Store {
+    /// Opens the store in `dir`; makes it first if there is none and the options allow that.
+    ///
+    /// # Errors
+    /// See [`ErrorKind`]: each kind of bad input has its own.
+    pub fn open(dir: impl AsRef<Path>, options: &Options) -> Result<Store> {
+        let settings = options.validate()?;
+        let (root, superblock) = if settings.create_if_missing {
+            Root::open_or_create(dir.as_ref(), &settings)?
+        } else {
+            Root::open(dir.as_ref(), &settings)?
+        };
+        Store::start(root, superblock, settings)
+    }
+
+    /// Makes a store in `dir` and opens it.
+    ///
+    /// # Errors
+    /// `StoreExists` if there is one, and as [`Store::open`].
+    pub fn create(dir: impl AsRef<Path>, options: &Options) -> Result<Store> {
+        let settings = options.validate()?;
+        let (root, superblock) = Root::create(dir.as_ref(), &settings)?;
+        Store::start(root, superblock, settings)
+    }
+
+    fn start(root: Root, superblock: Superblock, settings: Settings) -> Result<Store> {
+        let background = settings.background;
+        let core = Arc::new(assemble(root, superblock, settings)?);
+        let workers = if background { Workers::start(&core)? } else { Workers::default() };
+        Ok(Store(Arc::new(Handle { core, workers: Mutex::new(workers) })))
+    }
+
+    /// Makes everything durable, writes a checkpoint so that the next open replays nothing, and
+    /// closes. Handles that are left give `Closed`.
+    ///
+    /// # Errors
+    /// A device failure; what was durable stays so.
+    pub fn close(self) -> Result<()> {
+        self.0.close()
+    }
+}
+
+impl Handle {
+    fn close(&self) -> Result<()> {
+        let core = &self.core;
+        if core.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.workers.lock().stop(core);
+        if let Some(first) = core.log.failure() {
+            return Err(Error::failed(&first.into()));
+        }
+        core.sync()?;
+        checkpoint::run(core, Pace::Fast, true)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Who wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+/// Recovers and puts the parts together.
+fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Core> {
+    let begun = Instant::now();
+    let geometry = root.log_geometry(&superblock);
+    let index_options = IndexOptions {
+        seed: superblock.hash_seed,
+        fingerprint_bits: settings.fingerprint_bits,
+        limit_bytes: u64::MAX,
+    };
+    let recovered = recover::run(&root.media(), &geometry, &superblock, index_options)?;
+    recovered.index.set_limit_bytes(settings.index_limit_bytes);
+    let next = next_superblock(&superblock, &recovered);
+    let counters = Counters::default();
+    counters.recovery_tail_records.add(recovered.tail_records);
+    counters.recovery_bytes_read.add(recovered.bytes_read);
+    counters.operations().user_bytes_written.add(recovered.meta.user_bytes);
+    counters.damage_found.add(recovered.damage.len() as u64);
+    let log_options = LogOptions {
+        geometry,
+        incarnation: next.incarnation,
+        next_seq: recovered.next_seq,
+        next_birth: recovered.next_birth,
+    };
+    let log = Log::new(root.media(), log_options, recovered.table);
+    let space = Space::new(u64::from(geometry.segments), geometry.segment_bytes);
+    space.expect_checkpoint(recovered.index.memory_bytes());
+    let cache_bytes =
+        settings.memory_budget_bytes.saturating_sub(settings.tail_limit_bytes * 2) / 2;
+    let core = Core {
+        hash_seed: superblock.hash_seed,
+        cache: RecordCache::new(cache_bytes),
+        keyspaces: Keyspaces::new(recovered.meta.keyspaces, recovered.meta.next_keyspace),
+        ranges: Ranges::new(recovered.meta.ranges),
+        snapshots: Snapshots::new(settings.memory_budget_bytes / 8),
+        batches: BatchGate::default(),
+        signals: Signals::default(),
+        checkpointed: AtomicU64::new(superblock.checkpoint.map_or(0, |c| c.cut.0)),
+        checkpoint_lock: Mutex::new(()),
+        gc_lock: Mutex::new(()),
+        tombstones: Mutex::default(),
+        next_value_id: AtomicU64::new(recovered.next_value_id),
+        closed: AtomicBool::new(false),
+        synced_at_ms: AtomicU64::new(0),
+        log_bytes_at_checkpoint: AtomicU64::new(0),
+        damage: Mutex::new(recovered.damage),
+        quarantined: Mutex::default(),
+        opened: begun,
+        index: recovered.index,
+        superblock: Mutex::new(superblock),
+        settings,
+        root,
+        log,
+        space,
+        counters,
+    };
+    // Durable before the first write: records of the run before beyond its cut never count again.
+    core.write_superblock(&next)?;
+    let needs_checkpoint = next.cuts.len() >= CUTS_MAX;
+    *core.superblock.lock() = next;
+    core.divide_memory();
+    core.find_tombstones();
+    if needs_checkpoint {
+        checkpoint::run(&core, Pace::Fast, false)?;
+    }
+    core.counters.recovery_millis.add(begun.elapsed().as_millis() as u64);
+    Ok(core)
+}
+
+fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> Superblock {
+    let mut next = superblock.clone();
+    let last = SeqNo(recovered.next_seq.0 - 1);
+    next.generation += 1;
+    next.cuts.push(Cut { incarnation: superblock.incarnation, last });
+    next.incarnation = Incarnation(superblock.incarnation.0 + 1);
+    next.clean = false;
+    next
+}
+
+/// # Keyspaces
+impl Store {
+    /// The keyspace of this name.
+    ///
+    /// # Errors
+    /// `UnknownKeyspace` if there is none.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.core().check_open()?;
+        let state = self.core().keyspaces.get(name);
+        let state = state.ok_or_else(|| Error::unknown_keyspace(name))?;
+        Ok(Keyspace { core: Arc::clone(self.core()), state })
+    }
+
+    /// Makes a keyspace. It is as durable as any write; [`Store::sync`] makes it certain.
+    ///
+    /// # Errors
+    /// `KeyspaceExists`; `Invalid` for a name that is empty or longer than 255 bytes, or when the
+    /// store has 65,536 already.
+    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        let core = self.core();
+        core.check_open()?;
+        check_name(name)?;
+        if core.keyspaces.len() >= KEYSPACES_MAX {
+            return Err(Error::invalid(format!("the store has {KEYSPACES_MAX} keyspaces already")));
+        }
+        write::admit(core, Wish::Delete, name.len())?;
+        let mut seq = SeqNo::ZERO;
+        let created = core.keyspaces.create(name, |id| {
+            let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[1]);
+            seq = core.log.append(Stream::User, &record)?.seq;
+            Ok::<_, LogError>(())
+        })?;
+        let state = created.ok_or_else(|| Error::keyspace_exists(name))?;
+        write::acknowledge(core, seq, &WriteOptions::new())?;
+        Ok(Keyspace { core: Arc::clone(core), state })
+    }
+
+    /// The keyspace of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Store::create_keyspace`].
+    pub fn keyspace_or_create(&self, name: &str) -> Result<Keyspace> {
+        match self.create_keyspace(name) {
+            Err(error) if error.kind() == ErrorKind::KeyspaceExists => self.keyspace(name),
+            other => other,
+        }
+    }
+
+    /// Takes a keyspace with all its keys away, in constant time; space is reclaimed later.
+    /// Handles to it give `UnknownKeyspace` from now on.
+    ///
+    /// # Errors
+    /// `UnknownKeyspace` if there is none.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let core = self.core();
+        core.check_open()?;
+        write::admit(core, Wish::Delete, name.len())?;
+        let removed = core.keyspaces.remove(name, |id| {
+            let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[0]);
+            core.log.append(Stream::User, &record).map(|_| ())
+        })?;
+        let state = removed.ok_or_else(|| Error::unknown_keyspace(name))?;
+        range_delete::run(core, state.id, &[], None, &WriteOptions::new())
+    }
+
+    /// The names of all keyspaces, in order.
+    #[must_use]
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.core().keyspaces.names()
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > KEYSPACE_NAME_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the name of a keyspace has 1 to {KEYSPACE_NAME_BYTES_MAX} bytes, found {}",
+            name.len()
+        )));
+    }
+    Ok(())
+}
+
+/// # Batches, snapshots, durability, figures
+impl Store {
+    /// Writes a batch: all of it becomes visible and durable, or nothing.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; nothing was written then.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, &WriteOptions::new())
+    }
+
+    /// As [`Store::write`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
+        let core = self.core();
+        core.check_open()?;
+        options.validate()?;
+        let operations = batch.sorted()?;
+        let now = now_ms();
+        let mut stored = Vec::with_capacity(operations.len());
+        for operation in &operations {
+            if !Arc::ptr_eq(&operation.keyspace.core, core) {
+                return Err(Error::invalid("a keyspace of the batch is of another store"));
+            }
+            if operation.keyspace.state.is_dropped() {
+                return Err(Error::unknown_keyspace(operation.keyspace.name()));
+            }
+            let (id, key) = (operation.keyspace.id(), &operation.key);
+            stored.push(match &operation.value {
+                Some(value) => Some(large::store(core, id, key, value)?),
+                None => None,
+            });
+        }
+        let ttl_ms = |o: &crate::batch::Operation| o.ttl_ms.or(options.ttl_ms);
+        let members: Vec<Member<'_>> = operations
+            .iter()
+            .zip(&stored)
+            .map(|(operation, stored)| Member {
+                keyspace: operation.keyspace.id(),
+                key: &operation.key,
+                value: stored.as_ref().map(|(bytes, _)| &bytes[..]),
+                chunked: stored.as_ref().is_some_and(|(_, chunked)| *chunked),
+                expiry_ms: ttl_ms(operation).map(|ttl| now.saturating_add(ttl)),
+            })
+            .collect();
+        write::commit(core, &members, options)
+    }
+
+    /// A snapshot of everything that is visible now, over all keyspaces.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.core().check_open()?;
+        Ok(Snapshot(Arc::new(SnapshotGuard::take(self.core()))))
+    }
+
+    /// Hands everything to the devices, without waiting until it is durable.
+    ///
+    /// # Errors
+    /// A device failure.
+    pub fn flush(&self) -> Result<()> {
+        self.core().check_open()?;
+        Ok(self.core().log.write_all()?)
+    }
+
+    /// Returns when every write so far is durable.
+    ///
+    /// # Errors
+    /// A device failure.
+    pub fn sync(&self) -> Result<()> {
+        self.core().check_open()?;
+        self.core().sync()
+    }
+
+    /// Writes a checkpoint now, so that the next open replays little.
+    ///
+    /// # Errors
+    /// A device failure; `Full` without room for it.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.core().check_open()?;
+        checkpoint::run(self.core(), Pace::Fast, false)
+    }
+
+    /// Does one bounded piece of the work that background threads do otherwise: collection,
+    /// checkpoints, sweeps. For stores that were opened with `background(false)`. True if there
+    /// was something to do.
+    ///
+    /// # Errors
+    /// A device failure.
+    pub fn step(&self) -> Result<bool> {
+        let core = self.core();
+        core.check_open()?;
+        crate::background::flush_step(core)?;
+        crate::background::upkeep_step(core)?;
+        if gc::is_due(core) {
+            return gc::step(core);
+        }
+        Ok(false)
+    }
+
+    /// The store's figures now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.core().stats()
+    }
+
+    /// What was found damaged since the store was opened, in words.
+    #[must_use]
+    pub fn damage(&self) -> Vec<String> {
+        self.core().damage.lock().clone()
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0.core
+    }
+}

@@ -1,0 +1,599 @@
+//! Writing: one primitive, append-and-install, under the leaf's lock and without I/O.
+//!
+//! Find the entry, check the condition, append to the log (which gives location and order), put
+//! the location into the entry; unlock. A put's condition is none; whatever depends on the present
+//! value reads first, unlocked, and then demands that nothing has changed. Nothing is appended that
+//! is not installed.
+
+use std::time::{Duration, Instant};
+
+use heliox_format::ids::{KeyspaceId, Location, SeqNo};
+use heliox_format::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use heliox_format::record::{Record, RecordHeader, RecordKind};
+use heliox_index::{Action, Entry, PreparedKey};
+use heliox_log::append::{Appended, BatchMember, NewRecord};
+use heliox_log::{LogError, Stream};
+use smallvec::SmallVec;
+
+use crate::batches::BatchPass;
+use crate::core::{now_ms, Core, LogKeys};
+use crate::error::{Error, Result};
+use crate::gc;
+use crate::options::{Durability, WriteOptions};
+use crate::read::{back_off, cache_record, look_up_present, Looked, OwnedRecord, Present};
+use crate::space::{Verdict, Wish};
+
+/// Longest that a writer waits for collection before it is told that the store is full.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Delays shorter than this are saved up, since a sleep takes longer.
+const DELAY_MIN: Duration = Duration::from_micros(200);
+
+/// Under which condition a record is installed.
+pub(crate) enum Expect<'a> {
+    /// None: replace the entry that matches, unread.
+    Blind,
+    /// The entries are still these; replace this one, or add one.
+    Verified { seen: &'a [Location], own: Option<Location> },
+    /// An entry still holds this location: replace it.
+    Holds(Location),
+}
+
+/// What became of an attempt to install.
+pub(crate) enum Installed {
+    /// The record is in the log and the index.
+    Done { appended: Appended, displaced: Option<Location> },
+    /// Nothing matched, and the record would only have said that nothing is there.
+    Nothing,
+    /// The entries are not as expected: look again.
+    Changed,
+    /// Several entries match: only their records tell which is the key's.
+    Ambiguous,
+    /// A member of a batch in flight is in the way.
+    Pending,
+}
+
+/// Appends `record` and installs it under the leaf's lock.
+pub(crate) fn append_and_install(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    record: &NewRecord<'_>,
+    stream: Stream,
+    expect: &Expect<'_>,
+    pass: Option<&BatchPass<'_>>,
+) -> Result<Installed> {
+    let keys = LogKeys { log: &core.log };
+    let decide = |matches: &[Entry]| {
+        let old = match target(core, matches, expect, pass) {
+            Ok(old) => old,
+            Err(outcome) => return (Action::Keep, Ok(outcome)),
+        };
+        if old.is_none() && record.kind == RecordKind::Tombstone {
+            return (Action::Keep, Ok(Installed::Nothing));
+        }
+        match append_for(core, key, record, stream, old, pass) {
+            Ok(appended) => {
+                let tombstone = record.kind == RecordKind::Tombstone;
+                let new = Entry { location: appended.location, tombstone };
+                let action = match old {
+                    Some(old) => Action::Replace { old, new },
+                    None => Action::Insert(new),
+                };
+                (action, Ok(Installed::Done { appended, displaced: old }))
+            }
+            Err(error) => (Action::Keep, Err(error)),
+        }
+    };
+    let installed = core.index.update(key, &keys, decide)?.map_err(Error::from)?;
+    if let Installed::Done { appended, .. } = &installed {
+        keep_in_cache(core, record, appended, &installed);
+    }
+    Ok(installed)
+}
+
+/// Which entry the record replaces, or why it cannot be installed now.
+fn target(
+    core: &Core,
+    matches: &[Entry],
+    expect: &Expect<'_>,
+    pass: Option<&BatchPass<'_>>,
+) -> std::result::Result<Option<Location>, Installed> {
+    let in_the_way = |e: &Entry| {
+        core.batches.is_pending_at(e.location) && !pass.is_some_and(|p| p.is_member(e.location))
+    };
+    if core.batches.pending_first().is_some() && matches.iter().any(in_the_way) {
+        return Err(Installed::Pending);
+    }
+    match expect {
+        Expect::Blind => match matches {
+            [] => Ok(None),
+            [one] => Ok(Some(one.location)),
+            _ => Err(Installed::Ambiguous),
+        },
+        Expect::Holds(old) => match matches.iter().any(|e| e.location == *old) {
+            true => Ok(Some(*old)),
+            false => Err(Installed::Changed),
+        },
+        Expect::Verified { seen, own } => {
+            let same = matches.len() == seen.len()
+                && matches.iter().all(|e| seen.contains(&e.location));
+            if same { Ok(*own) } else { Err(Installed::Changed) }
+        }
+    }
+}
+
+fn append_for(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    record: &NewRecord<'_>,
+    stream: Stream,
+    old: Option<Location>,
+    pass: Option<&BatchPass<'_>>,
+) -> std::result::Result<Appended, LogError> {
+    let mut record = *record;
+    record.displaced = old;
+    record.key_hash = key.hash();
+    let appended = core.log.append(stream, &record)?;
+    if let (Some(pass), Some(member)) = (pass, record.batch) {
+        let first = match member {
+            BatchMember::First => appended.seq,
+            BatchMember::Of(first) => first,
+        };
+        pass.announce(first, appended.location);
+    }
+    // A copy of a live record carries its version on, so nothing is lost with the original.
+    if record.version.is_none() && core.snapshots.any() {
+        if let Some((old, segment)) = old.and_then(|l| Some((l, core.log.geometry().segment_at(l)?))) {
+            core.snapshots.note_displaced(segment, old, appended.seq);
+        }
+    }
+    Ok(appended)
+}
+
+fn keep_in_cache(
+    core: &Core,
+    new: &NewRecord<'_>,
+    appended: &Appended,
+    installed: &Installed,
+) {
+    let Installed::Done { displaced, .. } = installed else {
+        return;
+    };
+    if core.cache.budget_bytes() == 0 || new.version.is_some() {
+        return;
+    }
+    let mut header = RecordHeader::new(new.kind, new.keyspace, new.key, new.value);
+    header.displaced = *displaced;
+    header.link = new.link;
+    header.expiry_ms = new.expiry_ms;
+    header.chunked = new.chunked;
+    header.batch_offset = new.batch.map(|member| match member {
+        BatchMember::First => 0,
+        BatchMember::Of(first) => appended.seq.0 - first.0,
+    });
+    let record = Record { header, seq: appended.seq, key: new.key, value: new.value };
+    cache_record(core, appended.location, appended.birth, &record);
+}
+
+// ---- the verbs ----
+
+/// Refuses keys and values that no store takes.
+pub(crate) fn check_sizes(key: &[u8], value_bytes: usize) -> Result<()> {
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::key_too_large(key.len()));
+    }
+    if value_bytes > VALUE_BYTES_MAX {
+        return Err(Error::value_too_large(value_bytes));
+    }
+    Ok(())
+}
+
+/// A value as a record holds it: the bytes, or the list of chunks that hold them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) chunked: bool,
+}
+
+/// Gives a key a value, whatever it had.
+pub(crate) fn put(
+    core: &Core,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: Stored<'_>,
+    options: &WriteOptions,
+) -> Result<()> {
+    let seq = put_undurable(core, keyspace, key, value, options.ttl_ms)?;
+    acknowledge(core, seq, options)
+}
+
+/// As [`put`], but leaves the wait for durability to the caller.
+pub(crate) fn put_undurable(
+    core: &Core,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: Stored<'_>,
+    ttl_ms: Option<u64>,
+) -> Result<SeqNo> {
+    check_sizes(key, value.bytes.len())?;
+    admit(core, Wish::Data, key.len() + value.bytes.len())?;
+    let mut record = NewRecord::new(RecordKind::Put, keyspace, key, value.bytes);
+    record.chunked = value.chunked;
+    record.expiry_ms = expiry(ttl_ms);
+    let appended = install_blind(core, &core.prepare(keyspace, key), &record)?;
+    core.counters.operations().puts.add(1);
+    count_user_bytes(core, key.len() + value.bytes.len());
+    Ok(appended.map_or(SeqNo::ZERO, |a| a.seq))
+}
+
+fn expiry(ttl_ms: Option<u64>) -> Option<u64> {
+    ttl_ms.map(|ttl| now_ms().saturating_add(ttl))
+}
+
+/// Takes a key's value away, if it has one.
+pub(crate) fn delete(
+    core: &Core,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    options: &WriteOptions,
+) -> Result<()> {
+    check_sizes(key, 0)?;
+    admit(core, Wish::Delete, key.len())?;
+    let record = NewRecord::new(RecordKind::Tombstone, keyspace, key, &[]);
+    let appended = install_blind(core, &core.prepare(keyspace, key), &record)?;
+    core.counters.operations().deletes.add(1);
+    count_user_bytes(core, key.len());
+    // What took the value away before may not be durable yet.
+    let seq = appended.map_or_else(|| core.log.last_seq(), |a| a.seq);
+    acknowledge(core, seq, options)
+}
+
+/// Installs without reading, unless several entries match or the store verifies everything.
+fn install_blind(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    record: &NewRecord<'_>,
+) -> Result<Option<Appended>> {
+    for attempt in 0.. {
+        let installed = if core.settings.exact {
+            Installed::Ambiguous
+        } else {
+            append_and_install(core, key, record, Stream::User, &Expect::Blind, None)?
+        };
+        match installed {
+            Installed::Done { appended, .. } => {
+                note_tombstone(core, record, &appended);
+                return Ok(Some(appended));
+            }
+            Installed::Nothing => return Ok(None),
+            Installed::Pending => core.batches.wait(),
+            Installed::Changed => back_off(attempt),
+            Installed::Ambiguous => match install_verified(core, key, record)? {
+                Installed::Done { appended, .. } => {
+                    note_tombstone(core, record, &appended);
+                    return Ok(Some(appended));
+                }
+                Installed::Nothing => return Ok(None),
+                Installed::Pending => core.batches.wait(),
+                Installed::Changed | Installed::Ambiguous => back_off(attempt),
+            },
+        }
+    }
+    Ok(None)
+}
+
+fn note_tombstone(core: &Core, record: &NewRecord<'_>, appended: &Appended) {
+    if record.kind == RecordKind::Tombstone {
+        core.tombstones.lock().push_back(appended.location);
+    }
+}
+
+/// Reads which entry is the key's own, then installs if nothing has changed since.
+fn install_verified(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    record: &NewRecord<'_>,
+) -> Result<Installed> {
+    let present = match look_up_present(core, key)? {
+        Looked::Present(present) => present,
+        Looked::Pending => return Ok(Installed::Pending),
+    };
+    let hidden = present.own.is_none() && present.value.is_some();
+    if record.kind == RecordKind::Tombstone && present.own.is_none() && !hidden {
+        return Ok(Installed::Nothing);
+    }
+    let expect = Expect::Verified { seen: &present.seen, own: present.own };
+    if record.kind == RecordKind::Tombstone && hidden {
+        return install_hidden(core, key, &present);
+    }
+    append_and_install(core, key, record, Stream::User, &expect, None)
+}
+
+/// Gives a version that lies under a stranger's entry an entry of its own, for a tombstone to
+/// replace; the caller looks again.
+fn install_hidden(core: &Core, key: &PreparedKey<'_>, present: &Present) -> Result<Installed> {
+    if let Some(value) = &present.value {
+        let expect = Expect::Verified { seen: &present.seen, own: None };
+        let healed = healed_record(value);
+        append_and_install(core, key, &healed, Stream::User, &expect, None)?;
+    }
+    Ok(Installed::Changed)
+}
+
+/// A copy of a version that had lost its entry, to give it one again.
+pub(crate) fn healed_record(value: &OwnedRecord) -> NewRecord<'_> {
+    let record = value.record();
+    let mut healed =
+        NewRecord::new(RecordKind::Put, value.header.keyspace, &value.key, &value.value);
+    healed.version = Some(record.version());
+    healed.link = record.header.older();
+    healed.expiry_ms = record.header.expiry_ms;
+    healed.chunked = record.header.chunked;
+    healed
+}
+
+/// What a conditional write does with the present value.
+pub(crate) enum Change {
+    /// Leaves everything as it is.
+    Keep,
+    /// Looks again: what was shown went while it was read.
+    Retry,
+    /// Gives the key this value; see [`Stored`].
+    Put { bytes: Vec<u8>, chunked: bool },
+    /// Takes the value away.
+    Delete,
+}
+
+/// Reads the present value, lets `change` decide, and installs if nothing has changed since; else
+/// does it again.
+pub(crate) fn modify(
+    core: &Core,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    options: &WriteOptions,
+    change: &mut dyn FnMut(Option<&Record<'_>>) -> Result<Change>,
+) -> Result<()> {
+    check_sizes(key, 0)?;
+    let prepared = core.prepare(keyspace, key);
+    for attempt in 0.. {
+        let present = match look_up_present(core, &prepared)? {
+            Looked::Present(present) => present,
+            Looked::Pending => {
+                core.batches.wait();
+                continue;
+            }
+        };
+        let old = present.value.as_ref().map(OwnedRecord::record);
+        let (kind, bytes, chunked) = match change(old.as_ref())? {
+            Change::Keep => return Ok(()),
+            Change::Retry => continue,
+            Change::Put { bytes, chunked } => (RecordKind::Put, bytes, chunked),
+            Change::Delete if old.is_none() => return Ok(()),
+            Change::Delete => (RecordKind::Tombstone, Vec::new(), false),
+        };
+        check_sizes(key, bytes.len())?;
+        let is_put = kind == RecordKind::Put;
+        admit(core, if is_put { Wish::Data } else { Wish::Delete }, key.len() + bytes.len())?;
+        let mut record = NewRecord::new(kind, keyspace, key, &bytes);
+        record.chunked = chunked;
+        record.expiry_ms = expiry(options.ttl_ms);
+        if let Some(appended) = install_change(core, &prepared, &record, &present)? {
+            count_user_bytes(core, key.len() + bytes.len());
+            return acknowledge(core, appended.seq, options);
+        }
+        back_off(attempt);
+    }
+    Ok(())
+}
+
+fn install_change(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    record: &NewRecord<'_>,
+    present: &Present,
+) -> Result<Option<Appended>> {
+    if record.kind == RecordKind::Tombstone && present.own.is_none() {
+        install_hidden(core, key, present)?;
+        return Ok(None);
+    }
+    let expect = Expect::Verified { seen: &present.seen, own: present.own };
+    match append_and_install(core, key, record, Stream::User, &expect, None)? {
+        Installed::Done { appended, .. } => {
+            note_tombstone(core, record, &appended);
+            Ok(Some(appended))
+        }
+        Installed::Pending => {
+            core.batches.wait();
+            Ok(None)
+        }
+        Installed::Nothing | Installed::Changed | Installed::Ambiguous => Ok(None),
+    }
+}
+
+/// One operation of a batch, ready to be installed.
+pub(crate) struct Member<'a> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'a [u8],
+    /// The stored value; none for a delete.
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) chunked: bool,
+    pub(crate) expiry_ms: Option<u64>,
+}
+
+/// Installs all members as pending, in key order, then makes them visible with one commit record.
+pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions) -> Result<()> {
+    let bytes = members.iter().map(|m| m.key.len() + m.value.map_or(0, <[u8]>::len)).sum();
+    admit(core, Wish::Data, bytes)?;
+    let pass = core.batches.enter();
+    let mut first: Option<SeqNo> = None;
+    let mut count = 0u64;
+    let mut tombstones: SmallVec<[Location; 4]> = SmallVec::new();
+    for member in members {
+        let installed = install_member(core, member, first, &pass);
+        let appended = match installed {
+            Ok(appended) => appended,
+            // Members that are in the index already can neither be shown nor taken back.
+            Err(error) if first.is_some() => {
+                core.log.fail(LogError::Internal("a batch failed half way"));
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(appended) = appended else {
+            continue;
+        };
+        first.get_or_insert(appended.seq);
+        count += 1;
+        if member.value.is_none() {
+            tombstones.push(appended.location);
+        }
+        wait_for_tail(core)?;
+    }
+    let Some(first) = first else {
+        return Ok(());
+    };
+    let count_bytes = count.to_le_bytes();
+    let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count_bytes);
+    record.batch = Some(BatchMember::Of(first));
+    let commit = core.log.append(Stream::User, &record).map_err(|e| core.log.fail(e))?;
+    pass.publish();
+    drop(pass);
+    core.tombstones.lock().extend(tombstones);
+    count_user_bytes(core, bytes);
+    acknowledge(core, commit.seq, options)
+}
+
+fn install_member(
+    core: &Core,
+    member: &Member<'_>,
+    first: Option<SeqNo>,
+    pass: &BatchPass<'_>,
+) -> Result<Option<Appended>> {
+    let kind = if member.value.is_some() { RecordKind::Put } else { RecordKind::Tombstone };
+    let value = member.value.unwrap_or_default();
+    let mut record = NewRecord::new(kind, member.keyspace, member.key, value);
+    record.chunked = member.chunked;
+    record.expiry_ms = member.expiry_ms;
+    record.batch = Some(first.map_or(BatchMember::First, BatchMember::Of));
+    let key = core.prepare(member.keyspace, member.key);
+    for attempt in 0.. {
+        let stream = Stream::User;
+        let mut installed = Installed::Ambiguous;
+        if !core.settings.exact {
+            installed =
+                append_and_install(core, &key, &record, stream, &Expect::Blind, Some(pass))?;
+        }
+        if matches!(installed, Installed::Ambiguous) {
+            let present = match look_up_present(core, &key)? {
+                Looked::Present(present) => present,
+                // Only a member of this very batch, a stranger to this key, can be pending.
+                Looked::Pending => {
+                    let seen = core.index.lookup(&key).iter().map(|e| e.location).collect();
+                    Present { seen, own: None, value: None }
+                }
+            };
+            let expect = Expect::Verified { seen: &present.seen, own: present.own };
+            installed = append_and_install(core, &key, &record, stream, &expect, Some(pass))?;
+        }
+        match installed {
+            Installed::Done { appended, .. } => return Ok(Some(appended)),
+            Installed::Nothing => return Ok(None),
+            Installed::Pending | Installed::Changed | Installed::Ambiguous => back_off(attempt),
+        }
+    }
+    Ok(None)
+}
+
+// ---- admission and acknowledgement ----
+
+fn count_user_bytes(core: &Core, bytes: usize) {
+    core.counters.operations().user_bytes_written.add(bytes as u64);
+}
+
+thread_local! {
+    static DELAY_OWED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) };
+}
+
+/// Lets a write of so many bytes begin: waits for room in the tail and in the store. The only
+/// place where a writer waits for background work.
+pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
+    core.check_open()?;
+    if let Some(first) = core.log.failure() {
+        return Err(Error::failed(&first.into()));
+    }
+    wait_for_tail(core)?;
+    let begun = Instant::now();
+    loop {
+        match core.space.ask(wish, bytes as u64, core.log.free_segments()) {
+            Verdict::Go(delay) => {
+                if !delay.is_zero() {
+                    core.signals.gc.ring();
+                    pay_delay(core, delay);
+                }
+                return Ok(());
+            }
+            Verdict::Full => return Err(full(core)),
+            Verdict::Wait => {
+                if begun.elapsed() > ROOM_WAIT_MAX {
+                    return Err(full(core));
+                }
+                core.signals.gc.ring();
+                // A writer at the wall helps, or waits for whoever collects.
+                if !gc::step(core)? {
+                    core.signals.room.listen(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+}
+
+fn full(core: &Core) -> Error {
+    let geometry = core.log.geometry();
+    let capacity = geometry.segment_bytes * u64::from(geometry.segments);
+    Error::full(format!("all of its {capacity} bytes are live or reserved"))
+}
+
+fn pay_delay(core: &Core, delay: Duration) {
+    let owed = DELAY_OWED.get() + delay;
+    if owed < DELAY_MIN {
+        DELAY_OWED.set(owed);
+        return;
+    }
+    DELAY_OWED.set(Duration::ZERO);
+    core.counters.throttle_us.add(owed.as_micros() as u64);
+    std::thread::sleep(owed);
+}
+
+/// Waits while the tail holds more unwritten bytes than its share of memory.
+fn wait_for_tail(core: &Core) -> Result<()> {
+    let limit = core.settings.tail_limit_bytes;
+    let unwritten = core.log.unwritten_bytes();
+    if unwritten * 2 > limit {
+        core.signals.flush.ring();
+    }
+    if unwritten > limit {
+        core.log.write_full_chunks()?;
+    }
+    Ok(())
+}
+
+/// Returns when the write of order `seq` is as durable as asked for.
+pub(crate) fn acknowledge(core: &Core, seq: SeqNo, options: &WriteOptions) -> Result<()> {
+    match options.durability.unwrap_or(core.settings.durability) {
+        Durability::None => Ok(()),
+        Durability::Sync => Ok(core.log.sync_to(seq)?),
+        Durability::Bounded { ms, bytes } => wait_for_bound(core, ms, bytes),
+    }
+}
+
+/// Waits while an acknowledgement now would break the bound of an earlier one.
+fn wait_for_bound(core: &Core, ms: u64, bytes: u64) -> Result<()> {
+    let unsynced = core.log.unsynced_bytes();
+    if unsynced * 2 > bytes {
+        core.signals.flush.ring();
+    }
+    if unsynced > bytes || core.unsynced_for_ms() >= ms {
+        core.sync()?;
+    }
+    Ok(())
+}
+

@@ -1,0 +1,240 @@
+//! Measures the index: bytes per object, candidates per seek, and millions of operations a second.
+//!
+//! `index_bench [random|user|seq|url] [objects] [threads]`. Keys are made of their number, so that
+//! the source of keys costs no memory. Key making is left out of no figure.
+
+use std::time::Instant;
+
+use heliox_format::ids::{KeyspaceId, Location};
+use heliox_index::{
+    Action, Entry, Index, IndexError, IndexOptions, KeyRead, KeySource, PreparedKey, SourceError,
+};
+
+const SEED: u64 = 99;
+const KEYSPACE: KeyspaceId = KeyspaceId(1);
+const BATCH: u64 = 16;
+
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[derive(Clone, Copy)]
+enum Family {
+    Random,
+    User,
+    Sequential,
+    Url,
+}
+
+/// A key in a buffer of its own.
+struct Key {
+    bytes: [u8; 96],
+    len: usize,
+}
+
+impl Family {
+    fn key(self, id: u64) -> Key {
+        let mut key = Key {
+            bytes: [0; 96],
+            len: 16,
+        };
+        match self {
+            Family::Random => {
+                key.bytes[..8].copy_from_slice(&mix(2 * id + 1).to_be_bytes());
+                key.bytes[8..16].copy_from_slice(&mix(2 * id + (1 << 60)).to_be_bytes());
+            }
+            Family::User => key.text("user", mix(id) >> 1),
+            Family::Sequential => key.bytes[..8].copy_from_slice(&id.to_be_bytes()),
+            Family::Url => {
+                let text = format!(
+                    "https://www.site{:05}.com/articles{}/{:x}",
+                    mix(id) % 20_000,
+                    mix(id) >> 32 & 31,
+                    mix(id ^ 77) >> 24
+                );
+                key.len = text.len();
+                key.bytes[..key.len].copy_from_slice(text.as_bytes());
+            }
+        }
+        key
+    }
+}
+
+impl Key {
+    fn text(&mut self, front: &str, mut number: u64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        while number > 0 || at == digits.len() {
+            at -= 1;
+            digits[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+        self.len = front.len() + digits.len() - at;
+        self.bytes[..front.len()].copy_from_slice(front.as_bytes());
+        self.bytes[front.len()..self.len].copy_from_slice(&digits[at..]);
+    }
+
+    fn prepared(&self) -> PreparedKey<'_> {
+        PreparedKey::new(SEED, KEYSPACE, &self.bytes[..self.len])
+    }
+}
+
+impl KeySource for Family {
+    fn read_key(&self, location: Location, out: &mut Vec<u8>) -> Result<KeyRead, SourceError> {
+        let key = self.key(location.bits());
+        out.clear();
+        out.extend_from_slice(&KEYSPACE.0.to_be_bytes());
+        out.extend_from_slice(&key.bytes[..key.len]);
+        Ok(KeyRead::Found)
+    }
+}
+
+fn insert(index: &Index, family: Family, ids: impl Iterator<Item = u64>) -> Result<(), IndexError> {
+    for id in ids {
+        let entry = Entry {
+            location: Location::from_bits(id),
+            tombstone: false,
+        };
+        index.update(
+            &family.key(id).prepared(),
+            &family,
+            |matches| match matches.first() {
+                Some(held) => (
+                    Action::Replace {
+                        old: held.location,
+                        new: entry,
+                    },
+                    (),
+                ),
+                None => (Action::Insert(entry), ()),
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn rate(count: u64, started: Instant) -> f64 {
+    count as f64 / started.elapsed().as_secs_f64() / 1e6
+}
+
+fn look_up(index: &Index, family: Family, ids: impl Iterator<Item = u64>) -> u64 {
+    ids.map(|id| index.lookup(&family.key(id).prepared()).len() as u64)
+        .sum()
+}
+
+fn look_up_many(index: &Index, family: Family, ids: &mut dyn Iterator<Item = u64>) -> u64 {
+    let (mut found, mut out) = (0, Vec::new());
+    loop {
+        let keys: Vec<Key> = ids.take(BATCH as usize).map(|id| family.key(id)).collect();
+        if keys.is_empty() {
+            return found;
+        }
+        let prepared: Vec<_> = keys.iter().map(Key::prepared).collect();
+        index.lookup_many(&prepared, &mut out);
+        found += out.iter().map(|matches| matches.len() as u64).sum::<u64>();
+    }
+}
+
+fn main() -> Result<(), IndexError> {
+    let mut arguments = std::env::args().skip(1);
+    let family = match arguments.next().as_deref() {
+        Some("user") => Family::User,
+        Some("seq") => Family::Sequential,
+        Some("url") => Family::Url,
+        _ => Family::Random,
+    };
+    let count: u64 = arguments
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(20_000_000);
+    let threads: u64 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let index = Index::new(IndexOptions {
+        seed: SEED,
+        ..IndexOptions::default()
+    })?;
+
+    let started = Instant::now();
+    let failed = std::thread::scope(|scope| {
+        let spawn = |thread| {
+            let index = &index;
+            scope.spawn(move || insert(index, family, (thread..count).step_by(threads as usize)))
+        };
+        let workers: Vec<_> = (0..threads).map(spawn).collect();
+        workers
+            .into_iter()
+            .filter_map(|worker| worker.join().ok()?.err())
+            .next()
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let inserts = rate(count, started);
+
+    let probes = (count / 4).min(4_000_000);
+    let existing = |salt: u64| (0..probes).map(move |n| mix(n + salt) % count);
+    let candidates: usize = existing(1)
+        .map(|id| index.seek_candidates(&family.key(id).prepared()))
+        .sum();
+    let started = Instant::now();
+    let hits = look_up(&index, family, existing(2));
+    let lookups = rate(probes, started);
+    let started = Instant::now();
+    let many_hits = look_up_many(&index, family, &mut existing(3));
+    let many = rate(probes, started);
+    let started = Instant::now();
+    let false_hits = look_up(&index, family, existing(4).map(|id| id + (1 << 40)));
+    let misses = rate(probes, started);
+    let started = Instant::now();
+    insert(&index, family, existing(5))?;
+    let overwrites = rate(probes, started);
+
+    let stats = index.stats();
+    println!(
+        "objects {} leaves {} keyed {} blocks {} free {}",
+        stats.entries, stats.leaves, stats.keyed_leaves, stats.blocks, stats.free_blocks
+    );
+    println!(
+        "bytes per object {:.3}",
+        stats.memory_bytes as f64 / stats.entries as f64
+    );
+    println!(
+        "candidates per seek {:.3}, tied {:.1} %",
+        candidates as f64 / probes as f64,
+        100.0 * stats.tied_entries as f64 / stats.entries as f64
+    );
+    println!(
+        "key reads per insert {:.4}, splits {}",
+        stats.key_reads as f64 / count as f64,
+        stats.splits
+    );
+    println!("M/s: insert {inserts:.2} ({threads} threads), lookup {lookups:.2}, lookup_many({BATCH}) {many:.2}, miss {misses:.2}, overwrite {overwrites:.2}");
+    println!("hits {hits} and {many_hits} of {probes}, false hits {false_hits}");
+    image(&index, count)
+}
+
+fn image(index: &Index, count: u64) -> Result<(), IndexError> {
+    let started = Instant::now();
+    let (mut cursor, mut image) = (index.image_start(), Vec::new());
+    while index
+        .image_next(&mut cursor, &mut image, &mut Default::default)?
+        .is_some()
+    {}
+    let written = rate(count, started);
+    let started = Instant::now();
+    let mut loader = Index::loader(IndexOptions {
+        seed: SEED,
+        ..IndexOptions::default()
+    });
+    let mut rest = image.as_slice();
+    while !rest.is_empty() {
+        if loader.push(&mut rest).is_err() {
+            return Err(IndexError::Internal("an image does not load"));
+        }
+    }
+    let loaded = loader.finish().map(|index| index.memory_bytes());
+    println!("image: {:.2} bytes per object, written at {written:.1} M/s, loaded at {:.1} M/s, then {loaded:?} bytes", image.len() as f64 / count as f64, rate(count, started));
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! The other format of a leaf: full keys in memory, front-coded, for keys that defeat slices.
+//!
+//! Long shared prefixes (URLs, paths) leave nothing for 15 bits to tell apart. Such a leaf keeps
+//! its keys: larger, but nothing is ever read to find or order them, and a match is certain.
+//!
+//! Invariants: entries are in key order, over groups and within them; no group is empty; a group
+//! is decoded from its first key, which stands in full. Threads: as for any leaf.
+
+use smallvec::SmallVec;
+
+use crate::api::{Action, Entry};
+use crate::key::{common_bytes, KeyView};
+use heliox_format::ids::Location;
+
+/// Most entries of a group: what one operation decodes.
+const GROUP_ENTRIES: usize = 32;
+/// A group with more bytes than this is cut, if it has two entries.
+const GROUP_BYTES: usize = 4096;
+/// A leaf with more entries than this is split.
+const LEAF_ENTRIES: usize = 1024;
+/// A leaf with more bytes than this is split, if it can be.
+const LEAF_BYTES: usize = 32 << 10;
+/// Bytes of an entry beside its key: location (5), flags (1).
+const ENTRY_BYTES: usize = Location::BYTES + 1;
+
+/// An entry with its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct KeyedEntry {
+    pub(crate) key: Vec<u8>,
+    pub(crate) entry: Entry,
+}
+
+#[derive(Default)]
+struct Group {
+    /// For each entry: bytes shared with the key before, bytes of its own, those bytes, entry.
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+/// A leaf of full keys.
+#[derive(Default)]
+pub(crate) struct KeyedLeaf {
+    groups: Vec<Group>,
+    len: usize,
+    bytes: usize,
+}
+
+impl KeyedLeaf {
+    /// A leaf of entries in key order.
+    pub(crate) fn from_sorted(entries: &[KeyedEntry]) -> KeyedLeaf {
+        let mut leaf = KeyedLeaf {
+            groups: Group::encode_all(entries),
+            ..KeyedLeaf::default()
+        };
+        leaf.recount();
+        leaf
+    }
+
+    fn recount(&mut self) {
+        self.len = self.groups.iter().map(|group| group.count).sum();
+        let bytes = |group: &Group| group.bytes.capacity() + 16;
+        self.bytes = self.groups.iter().map(bytes).sum::<usize>()
+            + self.groups.capacity() * std::mem::size_of::<Group>()
+            + std::mem::size_of::<KeyedLeaf>();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All memory of the leaf.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn wants_split(&self) -> bool {
+        (self.len > LEAF_ENTRIES || (self.len > 1 && self.bytes > LEAF_BYTES)) && self.spreads()
+    }
+
+    fn spreads(&self) -> bool {
+        match (self.groups.first(), self.groups.last()) {
+            (Some(first), Some(last)) => first.first_key() != last.last_key(),
+            _ => false,
+        }
+    }
+
+    /// The group that holds `key` if any does.
+    fn group_of(&self, key: KeyView<'_>) -> usize {
+        let not_above = |group: &Group| key.compare(group.first_key()).is_gt();
+        self.groups.partition_point(not_above).saturating_sub(1)
+    }
+
+    /// The entries of a key.
+    pub(crate) fn find(&self, key: KeyView<'_>) -> SmallVec<[Entry; 2]> {
+        let mut found = SmallVec::new();
+        // Equal keys may run over a group's end.
+        for group in self.groups.iter().skip(self.group_of(key)) {
+            if key.compare(group.first_key()).is_lt() {
+                break;
+            }
+            group.visit(|other, entry| {
+                if key.compare(other).is_eq() {
+                    found.push(entry);
+                }
+            });
+        }
+        found
+    }
+
+    /// Applies an action to a key's entries. False if it names an entry that is not there.
+    pub(crate) fn apply(&mut self, key: &[u8], action: Action) -> bool {
+        let start = self.group_of(KeyView::from(key));
+        let mut end = start + 1;
+        while self
+            .groups
+            .get(end)
+            .is_some_and(|group| group.first_key() <= key)
+        {
+            end += 1;
+        }
+        let end = end.min(self.groups.len());
+        let mut entries: Vec<KeyedEntry> = self.groups[start..end]
+            .iter()
+            .flat_map(Group::decode)
+            .collect();
+        let at = entries.partition_point(|entry| entry.key.as_slice() < key);
+        let holder = |old| {
+            entries
+                .iter()
+                .position(|other| other.key == key && other.entry.location == old)
+        };
+        match action {
+            Action::Keep => return true,
+            Action::Insert(entry) => entries.insert(
+                at,
+                KeyedEntry {
+                    key: key.to_vec(),
+                    entry,
+                },
+            ),
+            Action::Replace { old, new } => match holder(old) {
+                Some(at) => entries[at].entry = new,
+                None => return false,
+            },
+            Action::Remove { old } => match holder(old) {
+                Some(at) => drop(entries.remove(at)),
+                None => return false,
+            },
+        }
+        self.groups.splice(start..end, Group::encode_all(&entries));
+        self.recount();
+        true
+    }
+
+    /// All entries, in key order.
+    pub(crate) fn entries(&self) -> Vec<KeyedEntry> {
+        self.groups.iter().flat_map(Group::decode).collect()
+    }
+
+    /// Visits all entries, in key order.
+    pub(crate) fn visit(&self, mut f: impl FnMut(&[u8], Entry)) {
+        self.groups.iter().for_each(|group| group.visit(&mut f));
+    }
+}
+
+impl Group {
+    /// Entries in key order as groups of moderate size.
+    fn encode_all(entries: &[KeyedEntry]) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut rest = entries;
+        while !rest.is_empty() {
+            // A group that is cut is cut into equal parts, so that the next insert fits.
+            let parts = rest.len().div_ceil(GROUP_ENTRIES);
+            let (group, len) = Group::encode(&rest[..rest.len().div_ceil(parts)]);
+            groups.push(group);
+            rest = &rest[len..];
+        }
+        groups
+    }
+
+    /// A group of the first entries, as many as fit, and how many these are.
+    fn encode(entries: &[KeyedEntry]) -> (Group, usize) {
+        let mut group = Group::default();
+        let mut before: &[u8] = &[];
+        for KeyedEntry { key, entry } in entries {
+            let shared = common_bytes(before, key);
+            if group.count > 0 && group.bytes.len() + key.len() - shared > GROUP_BYTES {
+                break;
+            }
+            put_varint(&mut group.bytes, shared);
+            put_varint(&mut group.bytes, key.len() - shared);
+            group.bytes.extend_from_slice(&key[shared..]);
+            let bits = entry.location.bits() | u64::from(entry.tombstone) << Location::BITS;
+            group
+                .bytes
+                .extend_from_slice(&bits.to_le_bytes()[..ENTRY_BYTES]);
+            group.count += 1;
+            before = key;
+        }
+        group.bytes.shrink_to_fit();
+        let count = group.count;
+        (group, count)
+    }
+
+    fn first_key(&self) -> &[u8] {
+        let mut bytes = self.bytes.as_slice();
+        let _shared = take_varint(&mut bytes);
+        let len = take_varint(&mut bytes);
+        bytes.get(..len).unwrap_or(&[])
+    }
+
+    fn last_key(&self) -> Vec<u8> {
+        let mut last = Vec::new();
+        self.visit(|key, _| {
+            last.clear();
+            last.extend_from_slice(key);
+        });
+        last
+    }
+
+    fn visit(&self, mut f: impl FnMut(&[u8], Entry)) {
+        let mut key = Vec::new();
+        let mut bytes = self.bytes.as_slice();
+        while !bytes.is_empty() {
+            let shared = take_varint(&mut bytes);
+            let own = take_varint(&mut bytes);
+            let Some((suffix, rest)) = bytes.split_at_checked(own) else {
+                return;
+            };
+            let Some((entry, rest)) = rest.split_first_chunk::<ENTRY_BYTES>() else {
+                return;
+            };
+            key.truncate(shared);
+            key.extend_from_slice(suffix);
+            let mut word = [0; 8];
+            word[..ENTRY_BYTES].copy_from_slice(entry);
+            let bits = u64::from_le_bytes(word);
+            let entry = Entry {
+                location: Location::from_bits(bits),
+                tombstone: bits >> Location::BITS & 1 == 1,
+            };
+            f(&key, entry);
+            bytes = rest;
+        }
+    }
+
+    fn decode(&self) -> Vec<KeyedEntry> {
+        let mut entries = Vec::with_capacity(self.count + 1);
+        self.visit(|key, entry| {
+            entries.push(KeyedEntry {
+                key: key.to_vec(),
+                entry,
+            })
+        });
+        entries
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Reads a number; one that ends early counts as far as it goes.
+fn take_varint(bytes: &mut &[u8]) -> usize {
+    let (mut value, mut shift) = (0usize, 0);
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        value |= usize::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn entry(number: u64) -> Entry {
+        Entry {
+            location: Location::from_bits(number),
+            tombstone: number % 3 == 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_keyed_leaf_is_a_map(ops in prop::collection::vec((0u32..200, 0u8..4, 0usize..300), 0..300)) {
+            let mut leaf = KeyedLeaf::default();
+            let mut map = BTreeMap::new();
+            for (number, (id, kind, pad)) in ops.into_iter().enumerate() {
+                let key = format!("https://host/{}{id}", "x".repeat(pad % 3 * 700)).into_bytes();
+                let new = entry(number as u64);
+                let held = leaf.find(KeyView::from(key.as_slice())).first().copied();
+                prop_assert_eq!(held, map.get(&key).copied());
+                let action = match (held, kind) {
+                    (None, _) => Action::Insert(new),
+                    (Some(held), 0 | 1) => Action::Remove { old: held.location },
+                    (Some(held), _) => Action::Replace { old: held.location, new },
+                };
+                prop_assert!(leaf.apply(&key, action));
+                match action {
+                    Action::Remove { .. } => drop(map.remove(&key)),
+                    _ => drop(map.insert(key, new)),
+                }
+            }
+            let held: Vec<_> = leaf.entries().into_iter().map(|e| (e.key, e.entry)).collect();
+            prop_assert_eq!(leaf.len(), map.len());
+            prop_assert_eq!(held, map.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

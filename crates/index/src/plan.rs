@@ -1,0 +1,447 @@
+//! Plans how a leaf is split, or cut anew, out of what its entries know and of keys read so far.
+//!
+//! A plan changes nothing. Where knowledge does not suffice it names the entries to be read, and
+//! is made again when they have been; so it can be made under the exclusive lock, and reading is
+//! done with no lock held. Pure functions over a leaf held exclusively.
+
+use std::collections::HashMap;
+
+use heliox_format::ids::Location;
+
+use crate::blocks::{Blocks, BLOCK_ENTRIES};
+use crate::code::{self, Coded, CODE_BITS};
+use crate::key::{common_bytes, PreparedKey};
+use crate::keyed_leaf::{KeyedEntry, KeyedLeaf};
+use crate::leaf::{entry_of, mostly_tied, Leaf, Stored, LEAF_BLOCKS};
+use crate::slice::{self, Range, Span, Window, LOST_BITS_MAX};
+use crate::tree::Fences;
+
+/// Internal keys read so far, by location.
+pub(crate) type Keys = HashMap<Location, Vec<u8>>;
+
+/// A leaf's new content.
+pub(crate) enum Content {
+    Slices(Window, Vec<Stored>),
+    Keys(KeyedLeaf),
+}
+
+/// What to do with a leaf.
+pub(crate) enum Plan {
+    /// These entries' keys are needed first.
+    Read(Vec<Location>),
+    /// The leaf stays one, with this content.
+    Recut(Content),
+    /// The leaf becomes two.
+    Split {
+        separator: Vec<u8>,
+        left: Content,
+        right: Content,
+    },
+    /// The leaf stays as it is; an empty one with this window follows it.
+    Append { separator: Vec<u8>, window: Window },
+    /// The leaf's content moves behind the separator; an empty leaf with this window precedes it.
+    Prepend { separator: Vec<u8>, window: Window },
+}
+
+/// An entry and what is known of it: its bits at the old window's offset, and its code if its key
+/// was read.
+#[derive(Clone, Copy)]
+struct Item {
+    stored: Stored,
+    span: Span,
+    code: Option<Coded>,
+}
+
+/// Entries between this and the other end of a leaf may be where it is split: the middle half.
+const MIDDLE_DIVISOR: usize = 4;
+/// The middle quarter is preferred.
+const QUARTER_DIVISOR: usize = 8;
+/// An entry that would lose this many bits in its new window is read.
+const LOST_ANEW_MAX: u32 = LOST_BITS_MAX + 2;
+
+/// Plans for a leaf that has no room for `key`.
+pub(crate) fn plan(
+    leaf: &Leaf,
+    blocks: &Blocks,
+    fences: &Fences,
+    key: &PreparedKey<'_>,
+    keys: &Keys,
+) -> Plan {
+    if let Some(keyed) = &leaf.keyed {
+        return split_keyed(&keyed.entries(), fences);
+    }
+    let stored = leaf.stored(blocks);
+    if leaf.wants_reslice {
+        return with_all_keys(&stored, keys, |entries| Plan::Recut(exact(entries, fences)));
+    }
+    if let Some(plan) = split_by_slices(leaf, &stored, fences, key, keys) {
+        return plan;
+    }
+    with_all_keys(&stored, keys, |entries| split_exact(entries, fences))
+}
+
+/// Splits by what the slices say; `None` if they do not say enough.
+fn split_by_slices(
+    leaf: &Leaf,
+    stored: &[Stored],
+    fences: &Fences,
+    key: &PreparedKey<'_>,
+    keys: &Keys,
+) -> Option<Plan> {
+    let window = &leaf.window;
+    let offset = usize::from(window.offset);
+    let prefix = match &window.prefix {
+        Some(prefix) => **prefix,
+        None => Coded::of_internal(&fences.low).truncated(offset),
+    };
+    let mut items = match resolve(window, &prefix, stored, keys)? {
+        Ok(items) => items,
+        Err(missing) => return Some(Plan::Read(missing)),
+    };
+    items.sort_unstable_by_key(|item| item.span.low);
+    if let Some(plan) = beside(window, &prefix, &items, key) {
+        return Some(plan);
+    }
+    if mostly_tied(stored.iter().map(|stored| stored.slice).collect()) {
+        return None;
+    }
+    let (at, separator) = best_gap(&prefix, offset, &items)?;
+    let (left, right) = items.split_at(at);
+    let low = Fences {
+        low: fences.low.clone(),
+        high: Some(separator.clone()),
+    };
+    let high = Fences {
+        low: separator.clone(),
+        high: fences.high.clone(),
+    };
+    let mut missing = Vec::new();
+    let left = reslice(left, &prefix, window.offset, &low, &mut missing);
+    let right = reslice(right, &prefix, window.offset, &high, &mut missing);
+    if missing.is_empty() {
+        return Some(Plan::Split {
+            separator,
+            left,
+            right,
+        });
+    }
+    Some(Plan::Read(missing))
+}
+
+/// What is known of each entry, or which entries must be read; `None` if one lies outside of the
+/// window's prefix.
+#[allow(clippy::type_complexity)]
+fn resolve(
+    window: &Window,
+    prefix: &Coded,
+    stored: &[Stored],
+    keys: &Keys,
+) -> Option<Result<Vec<Item>, Vec<Location>>> {
+    let offset = usize::from(window.offset);
+    let mut items = Vec::with_capacity(stored.len());
+    let mut missing = Vec::new();
+    for &stored in stored {
+        let location = entry_of(&stored.rest).location;
+        if let Some(key) = keys.get(&location) {
+            let code = Coded::of_internal(key);
+            if code.truncated(offset) != *prefix {
+                return None;
+            }
+            let bits = code.bits(offset);
+            items.push(Item {
+                stored,
+                span: Span {
+                    low: bits,
+                    high: bits,
+                },
+                code: Some(code),
+            });
+            continue;
+        }
+        match window.span(stored.slice) {
+            Some(span) if slice::lost_bits(stored.slice) < LOST_BITS_MAX => {
+                items.push(Item {
+                    stored,
+                    span,
+                    code: None,
+                });
+            }
+            _ => missing.push(location),
+        }
+    }
+    Some(if missing.is_empty() {
+        Ok(items)
+    } else {
+        Err(missing)
+    })
+}
+
+/// A key beyond all entries gets a leaf of its own beside them: appended keys fill leaves whole.
+fn beside(window: &Window, prefix: &Coded, items: &[Item], key: &PreparedKey<'_>) -> Option<Plan> {
+    let offset = usize::from(window.offset);
+    let low = items.iter().map(|item| item.span.low).min()?;
+    let high = items.iter().map(|item| item.span.high).max()?;
+    let first = prefix.with_window(offset, low, 0);
+    let last = prefix.with_window(offset, high, u64::MAX);
+    let beside = |separator| (separator, window_near(window, prefix, key.code()));
+    if *key.code() > last {
+        let (separator, window) = beside(code::separator(&last, key.code())?);
+        return Some(Plan::Append { separator, window });
+    }
+    if *key.code() < first {
+        let (separator, window) = beside(code::separator(key.code(), &first)?);
+        return Some(Plan::Prepend { separator, window });
+    }
+    None
+}
+
+/// A window as fine as its neighbour's, for keys that go on from `code`.
+fn window_near(window: &Window, prefix: &Coded, code: &Coded) -> Window {
+    let offset = usize::from(window.offset);
+    if code.truncated(offset) != *prefix {
+        return slice::NO_WINDOW;
+    }
+    let unit = 1u64 << window.shift;
+    let base = (code.bits(offset) & !(unit - 1)).saturating_sub(unit << 8);
+    // Descending keys need room below as ascending ones do above.
+    let below = (unit << 12).min(base);
+    Window {
+        prefix: Some(Box::new(*prefix)),
+        base: base - below,
+        ..window.clone()
+    }
+}
+
+/// The gap between tie groups whose separator is shortest, in the middle quarter if there is one.
+fn best_gap(prefix: &Coded, offset: usize, items: &[Item]) -> Option<(usize, Vec<u8>)> {
+    let count = items.len();
+    let mut lows = vec![u64::MAX; count + 1];
+    for (at, item) in items.iter().enumerate().rev() {
+        lows[at] = lows[at + 1].min(item.span.low);
+    }
+    let mut gaps = Vec::new();
+    let mut high = 0;
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 && high < lows[at] {
+            let off = at.abs_diff(count / 2);
+            if off <= count / MIDDLE_DIVISOR {
+                let far = off > count / QUARTER_DIVISOR;
+                gaps.push((far, (high ^ lows[at]).leading_zeros(), off, at, high));
+            }
+        }
+        high = high.max(item.span.high);
+    }
+    gaps.sort_unstable();
+    gaps.iter().take(8).find_map(|&(_, _, _, at, high)| {
+        let below = prefix.with_window(offset, high, u64::MAX);
+        let upto = prefix.with_window(offset, lows[at], 0);
+        Some((at, code::separator(&below, &upto)?))
+    })
+}
+
+/// How many leading bits of the code all keys between the fences share.
+fn fence_bits(fences: &Fences) -> usize {
+    match &fences.high {
+        Some(high) => Coded::of_internal(&fences.low).common_bits(&Coded::of_internal(high)),
+        None => 0,
+    }
+}
+
+/// The range to cut a window for: that between the fences if the keys fill a good part of it, else
+/// that of the keys with as much again around it.
+fn range_for(
+    prefix: &Coded,
+    offset: u16,
+    keys: Span,
+    granule_bits: u32,
+    count: usize,
+    fences: &Fences,
+) -> Range {
+    let fence_bits = fence_bits(fences);
+    let width = keys.high - keys.low;
+    let mut span = Span {
+        low: keys.low.saturating_sub(width / 2),
+        high: keys.high.saturating_add(width / 2),
+    };
+    if let (true, Some(high)) = (usize::from(offset) <= fence_bits, &fences.high) {
+        let low = Coded::of_internal(&fences.low).bits(usize::from(offset));
+        let high = Coded::of_internal(high).bits(usize::from(offset));
+        if count < BLOCK_ENTRIES || (high.saturating_sub(low)) / 8 <= width {
+            span = Span { low, high };
+        }
+        span = Span {
+            low: span.low.max(low),
+            high: span.high.min(high),
+        };
+    }
+    let span = Span {
+        low: span.low.min(keys.low),
+        high: span.high.max(keys.high),
+    };
+    Range {
+        prefix: *prefix,
+        offset,
+        span,
+        granule_bits,
+        fence_bits,
+    }
+}
+
+/// Gives entries slices in a window of their own. Names those that would know too little.
+fn reslice(
+    items: &[Item],
+    prefix: &Coded,
+    offset: u16,
+    fences: &Fences,
+    missing: &mut Vec<Location>,
+) -> Content {
+    let low = items.iter().map(|item| item.span.low).min().unwrap_or(0);
+    let high = items
+        .iter()
+        .map(|item| item.span.high)
+        .max()
+        .unwrap_or(u64::MAX);
+    let granule = items
+        .iter()
+        .map(|item| item.span.granule_bits())
+        .max()
+        .unwrap_or(0);
+    let range = range_for(
+        prefix,
+        offset,
+        Span { low, high },
+        granule,
+        items.len(),
+        fences,
+    );
+    let window = range.window();
+    let mut all = Vec::with_capacity(items.len());
+    for item in items {
+        let slice = match &item.code {
+            Some(code) => slice::known(window.cell(code)),
+            None => window.slice_of(item.span, offset),
+        };
+        if item.code.is_none() && slice::lost_bits(slice) >= LOST_ANEW_MAX {
+            missing.push(entry_of(&item.stored.rest).location);
+        }
+        all.push(Stored {
+            slice,
+            rest: item.stored.rest,
+        });
+    }
+    Content::Slices(window, all)
+}
+
+/// An entry whose key was read.
+struct Known<'a> {
+    key: &'a [u8],
+    stored: Stored,
+}
+
+/// Goes on once all keys were read.
+fn with_all_keys(stored: &[Stored], keys: &Keys, then: impl FnOnce(&[Known<'_>]) -> Plan) -> Plan {
+    let mut entries = Vec::with_capacity(stored.len());
+    let mut missing = Vec::new();
+    for &stored in stored {
+        let location = entry_of(&stored.rest).location;
+        match keys.get(&location) {
+            Some(key) => entries.push(Known { key, stored }),
+            None => missing.push(location),
+        }
+    }
+    if !missing.is_empty() {
+        return Plan::Read(missing);
+    }
+    entries.sort_unstable_by_key(|entry| entry.key);
+    then(&entries)
+}
+
+/// Content made of keys: slices if they tell the keys apart, else the keys themselves.
+fn exact(entries: &[Known<'_>], fences: &Fences) -> Content {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Content::Slices(slice::NO_WINDOW, Vec::new());
+    };
+    let (first, last) = (Coded::of_internal(first.key), Coded::of_internal(last.key));
+    // A few bits are left for keys just outside.
+    let shared = first.common_bits(&last).min(CODE_BITS - 64);
+    let offset = shared.saturating_sub(3).max(shared.min(fence_bits(fences))) as u16;
+    let at = usize::from(offset);
+    let span = Span {
+        low: first.bits(at),
+        high: last.bits(at),
+    };
+    let window = range_for(&first.truncated(at), offset, span, 0, entries.len(), fences).window();
+    let sliced = |entry: &Known<'_>| Stored {
+        slice: slice::known(window.cell(&Coded::of_internal(entry.key))),
+        rest: entry.stored.rest,
+    };
+    let stored: Vec<Stored> = entries.iter().map(sliced).collect();
+    let fits = stored.len() <= LEAF_BLOCKS * BLOCK_ENTRIES;
+    if fits && !mostly_tied(stored.iter().map(|stored| stored.slice).collect()) {
+        return Content::Slices(window, stored);
+    }
+    let keyed = |entry: &Known<'_>| KeyedEntry {
+        key: entry.key.to_vec(),
+        entry: entry_of(&entry.stored.rest),
+    };
+    Content::Keys(KeyedLeaf::from_sorted(
+        &entries.iter().map(keyed).collect::<Vec<_>>(),
+    ))
+}
+
+/// Splits a leaf whose keys are all known.
+fn split_exact(entries: &[Known<'_>], fences: &Fences) -> Plan {
+    let Some((at, separator)) = cut(entries.len(), |at| entries[at].key) else {
+        return Plan::Recut(exact(entries, fences));
+    };
+    let low = Fences {
+        low: fences.low.clone(),
+        high: Some(separator.clone()),
+    };
+    let high = Fences {
+        low: separator.clone(),
+        high: fences.high.clone(),
+    };
+    let (left, right) = (exact(&entries[..at], &low), exact(&entries[at..], &high));
+    Plan::Split {
+        separator,
+        left,
+        right,
+    }
+}
+
+fn split_keyed(entries: &[KeyedEntry], _fences: &Fences) -> Plan {
+    let whole = |entries: &[KeyedEntry]| Content::Keys(KeyedLeaf::from_sorted(entries));
+    match cut(entries.len(), |at| entries[at].key.as_slice()) {
+        Some((at, separator)) => {
+            let (left, right) = (whole(&entries[..at]), whole(&entries[at..]));
+            Plan::Split {
+                separator,
+                left,
+                right,
+            }
+        }
+        None => Plan::Recut(whole(entries)),
+    }
+}
+
+/// Where to cut sorted keys: in the middle half if keys differ there, where the separator is
+/// shortest.
+fn cut<'a>(count: usize, key: impl Fn(usize) -> &'a [u8]) -> Option<(usize, Vec<u8>)> {
+    let shortest = |range: std::ops::Range<usize>| {
+        range
+            .filter(|&at| key(at - 1) < key(at))
+            .map(|at| {
+                (
+                    common_bytes(key(at - 1), key(at)) + 1,
+                    at.abs_diff(count / 2),
+                    at,
+                )
+            })
+            .min()
+    };
+    let quarter = (count / MIDDLE_DIVISOR).max(1);
+    let middle = quarter..(count - count / MIDDLE_DIVISOR).min(count);
+    let (len, _, at) = shortest(middle).or_else(|| shortest(1..count.max(1)))?;
+    Some((at, key(at)[..len].to_vec()))
+}

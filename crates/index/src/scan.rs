@@ -1,0 +1,212 @@
+//! Ordered reading, one leaf at a time.
+//!
+//! A step copies entries under the leaf's lock and cuts only between tie groups. Backward is
+//! forward on mirrored slices, so there is one order to get right. No lock is kept between steps:
+//! the caller's cursor is the last key it verified.
+
+use crate::api::{Direction, Next, ScanBatch, ScanEntry, ScanFrom};
+use crate::code::Coded;
+use crate::index::Index;
+use crate::key::KeyView;
+use crate::leaf::{entry_of, Leaf};
+use crate::slice;
+use crate::tree::{Fences, Probe};
+
+impl Index {
+    /// One step of an ordered walk: entries of one leaf that may have keys at or beyond `from`, in
+    /// whole tie groups, up to the group in which `limit` is reached.
+    ///
+    /// Entries that may stand at `from` itself are included and do not count towards `limit`, so
+    /// that a walk that goes on from a key it has seen always advances. A backward step from the
+    /// lower fence of a leaf also returns the entries of that leaf which may equal the fence.
+    pub fn scan(
+        &self,
+        from: ScanFrom<'_>,
+        direction: Direction,
+        limit: usize,
+        out: &mut ScanBatch,
+    ) {
+        out.entries.clear();
+        out.next = Next::End;
+        let key = match (from, direction) {
+            (ScanFrom::At(key), _) => Some(key),
+            (ScanFrom::Start, Direction::Forward) | (ScanFrom::End, Direction::Backward) => None,
+            _ => return,
+        };
+        let tree = self.tree.shared();
+        let probe = match (key, direction) {
+            (Some(key), _) => Probe::At(KeyView::from(key)),
+            (None, Direction::Forward) => Probe::At(KeyView::from(&[][..])),
+            (None, Direction::Backward) => Probe::Last,
+        };
+        let (mut cell, mut fences) = tree.leaf_between(probe);
+        if let (Some(key), Direction::Backward) = (key, direction) {
+            if !key.is_empty() && fences.low == key {
+                self.read_leaf(&cell.lock(), Some(key), direction, 0, out);
+                (cell, fences) = tree.leaf_between(Probe::Before(key));
+            }
+        }
+        let more = self.read_leaf(&cell.lock(), key, direction, limit.max(1), out);
+        out.next = if more {
+            Next::More
+        } else {
+            beyond(fences, direction)
+        };
+    }
+
+    /// Appends the groups of a leaf at or beyond `key`. True if the leaf holds more.
+    fn read_leaf(
+        &self,
+        leaf: &Leaf,
+        key: Option<&[u8]>,
+        direction: Direction,
+        limit: usize,
+        out: &mut ScanBatch,
+    ) -> bool {
+        let group = out.entries.last().map_or(0, |last| last.group + 1);
+        match &leaf.keyed {
+            Some(_) => read_keyed(leaf, key, direction, limit, group, out),
+            None => self.read_slices(leaf, key, direction, limit, group, out),
+        }
+    }
+
+    fn read_slices(
+        &self,
+        leaf: &Leaf,
+        key: Option<&[u8]>,
+        direction: Direction,
+        limit: usize,
+        mut group: u32,
+        out: &mut ScanBatch,
+    ) -> bool {
+        let facing = |slice| match direction {
+            Direction::Forward => slice,
+            Direction::Backward => slice::mirrored(slice),
+        };
+        let cell = |key| slice::known(leaf.window.cell(&Coded::of_internal(key)));
+        let from = key.map(|key| slice::first_cell(facing(cell(key))));
+        let mut entries: Vec<(u16, u16, ScanEntry)> = leaf
+            .stored(&self.blocks)
+            .iter()
+            .map(|stored| (facing(stored.slice), entry_of(&stored.rest)))
+            .filter(|(slice, _)| from.is_none_or(|from| slice::last_cell(*slice) >= from))
+            .map(|(slice, entry)| {
+                (
+                    slice::first_cell(slice),
+                    slice::last_cell(slice),
+                    ScanEntry { entry, group: 0 },
+                )
+            })
+            .collect();
+        entries.sort_unstable_by_key(|(first, _, _)| *first);
+        let (mut end, mut beyond) = (None, 0);
+        for (first, last, mut scanned) in entries {
+            if end.is_some_and(|end| first > end) {
+                if beyond >= limit {
+                    return true;
+                }
+                group += 1;
+            }
+            end = end.max(Some(last));
+            scanned.group = group;
+            beyond += usize::from(from.is_none_or(|from| first > from));
+            out.entries.push(scanned);
+        }
+        false
+    }
+
+    /// Approximate number of entries in `[from, to)`: exact but for ties at either end. Costs about
+    /// 50 ns for each leaf in the range.
+    #[must_use]
+    pub fn approximate_count(&self, from: &[u8], to: Option<&[u8]>) -> u64 {
+        if to.is_some_and(|to| to <= from) {
+            return 0;
+        }
+        let (mut count, mut at) = (0, Some(from.to_vec()));
+        while let Some(low) = at {
+            let tree = self.tree.shared();
+            let (cell, fences) = tree.leaf_between(Probe::At(KeyView::from(low.as_slice())));
+            let ends =
+                fences.high.is_none() || to.is_some_and(|to| fences.high.as_deref() >= Some(to));
+            let leaf = cell.lock();
+            count += match (low == *from, ends.then_some(to).flatten()) {
+                (false, None) => leaf.len() as u64,
+                (first, to) => self.count_within(&leaf, first.then_some(from), to),
+            };
+            at = if ends { None } else { fences.high };
+        }
+        count
+    }
+
+    fn count_within(&self, leaf: &Leaf, from: Option<&[u8]>, to: Option<&[u8]>) -> u64 {
+        if let Some(keyed) = &leaf.keyed {
+            let mut count = 0;
+            keyed.visit(|key, _| {
+                let inside = from.is_none_or(|from| key >= from) && to.is_none_or(|to| key < to);
+                count += u64::from(inside);
+            });
+            return count;
+        }
+        let cell = |key| leaf.window.cell(&Coded::of_internal(key));
+        let (from, to) = (from.map(cell), to.map(cell));
+        let inside = |slice| {
+            from.is_none_or(|from| slice::first_cell(slice) >= from)
+                && to.is_none_or(|to| slice::first_cell(slice) < to)
+        };
+        leaf.stored(&self.blocks)
+            .iter()
+            .filter(|stored| inside(stored.slice))
+            .count() as u64
+    }
+}
+
+/// Appends the entries of a keyed leaf at or beyond `key`, each a group of its own but for equal
+/// keys. True if the leaf holds more.
+fn read_keyed(
+    leaf: &Leaf,
+    key: Option<&[u8]>,
+    direction: Direction,
+    limit: usize,
+    mut group: u32,
+    out: &mut ScanBatch,
+) -> bool {
+    let mut entries = leaf
+        .keyed
+        .as_ref()
+        .map(|keyed| keyed.entries())
+        .unwrap_or_default();
+    match direction {
+        Direction::Forward => {
+            entries.retain(|entry| key.is_none_or(|key| entry.key.as_slice() >= key))
+        }
+        Direction::Backward => {
+            entries.retain(|entry| key.is_none_or(|key| entry.key.as_slice() <= key));
+            entries.reverse();
+        }
+    }
+    let (mut before, mut beyond) = (None, 0);
+    for entry in &entries {
+        if before.is_some_and(|before| before != &entry.key) {
+            if beyond >= limit {
+                return true;
+            }
+            group += 1;
+        }
+        before = Some(&entry.key);
+        beyond += usize::from(key != Some(entry.key.as_slice()));
+        out.entries.push(ScanEntry {
+            entry: entry.entry,
+            group,
+        });
+    }
+    false
+}
+
+/// Where a walk goes on after a leaf.
+fn beyond(fences: Fences, direction: Direction) -> Next {
+    match direction {
+        Direction::Forward => fences.high.map_or(Next::End, Next::Leaf),
+        Direction::Backward if fences.low.is_empty() => Next::End,
+        Direction::Backward => Next::Leaf(fences.low),
+    }
+}
