@@ -114,3 +114,24 @@ fn walk_leaves(index: &Index, direction: Direction, start: ScanFrom<'_>, entries
     }
     panic!("a scan does not end");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_load_whole() {
+        let counts: Vec<u64> = index_images()
+            .iter()
+            .map(|image| {
+                let mut loader = Index::loader(IndexOptions::default());
+                let mut rest = &image[..];
+                while !rest.is_empty() {
+                    loader.push(&mut rest).unwrap();
+                }
+                loader.finish().unwrap().stats().entries
+            })
+            .collect();
+        assert_eq!(counts, [0, 1, 50, 4000, 500, 3000, 40]);
+    }
+}

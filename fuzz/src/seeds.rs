@@ -174,6 +174,7 @@ pub fn checkpoint_metas() -> Vec<Vec<u8>> {
         records: 4,
         displaced: 3,
         displaced_sum: u64::MAX,
+        appended_sum: 7,
         voided: id % 2 == 0,
         sealed: id % 3 == 0,
     };

@@ -61,6 +61,7 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("*", "read"),
     // Values of many records, read in order.
     ("scan", "large"),
+    ("multi_get", "large"),
     // The head of a large value that collection finds dead takes its chunks along.
     ("gc", "large"),
     // Segments of the tail become free only when a checkpoint covers them.

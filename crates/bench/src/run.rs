@@ -4,7 +4,7 @@
 //! Threads: the workers live inside one call; the calling thread waits for them, calls the
 //! observer, and joins them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             order: Permutation::new(config.num, config.seed),
             draw_seed: mix2(config.seed, place + 1),
             dispenser: Dispenser::new(total, config.threads, config.batch_keys),
-            background: Dispenser::new(None, 1, 1),
+            background_stop: AtomicBool::new(false),
             deadline: duration.and_then(|duration| start.checked_add(duration)),
             stall: StallClock::new(start),
             done: AtomicU64::new(0),
@@ -175,7 +175,7 @@ fn work<E: Engine + ?Sized>(
         let writer = (plan.workload == Workload::ReadWhileWriting)
             .then(|| scope.spawn(|| Worker::new(plan).and_then(Worker::run_background)));
         watch(plan, &workers, start, observer);
-        plan.background.stop();
+        plan.background_stop.store(true, Ordering::Relaxed);
         let front = join(workers, start);
         let background = join(writer.into_iter().collect(), start);
         Ok((front?, background?))

@@ -4,7 +4,7 @@
 //! buffers and its account; what it shares is behind `&` in the [`Plan`].
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::config::Config;
@@ -31,8 +31,8 @@ pub(crate) struct Plan<'a, E: Engine + ?Sized> {
     /// Draws the keys of this workload.
     pub(crate) draw_seed: u64,
     pub(crate) dispenser: Dispenser,
-    /// The work of the further thread of `readwhilewriting`.
-    pub(crate) background: Dispenser,
+    /// Tells the further thread of `readwhilewriting` to end.
+    pub(crate) background_stop: AtomicBool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) stall: StallClock,
     /// Operations done so far, for the live display.
@@ -43,7 +43,7 @@ impl<E: Engine + ?Sized> Plan<'_, E> {
     /// Ends the workload early.
     pub(crate) fn stop(&self) {
         self.dispenser.stop();
-        self.background.stop();
+        self.background_stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -82,12 +82,11 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     /// Overwrites until it is told to stop: the further thread of `readwhilewriting`.
     pub(crate) fn run_background(mut self) -> Result<Tally, BenchError> {
-        while let Some(ops) = self.plan.background.claim() {
-            for op in ops {
-                self.overwrite(!op).map_err(|source| self.failed(source))?;
-                if self.plan.background.stopped() {
-                    break;
-                }
+        for op in 0u64.. {
+            self.overwrite(!op).map_err(|source| self.failed(source))?;
+            // Asked after the first write: however short the reads are, there is one beside them.
+            if self.plan.background_stop.load(Ordering::Relaxed) {
+                break;
             }
         }
         Ok(self.finish())

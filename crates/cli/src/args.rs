@@ -84,7 +84,7 @@ pub(crate) enum Command {
 pub(crate) struct CreateArgs {
     /// The directory of the store; made if missing
     pub(crate) dir: PathBuf,
-    /// A raw device or file that holds the data; several are striped [default: one file in DIR]
+    /// A block device, or a file that exists, for the data; several are striped [default: DIR]
     #[arg(long = "device", value_name = "PATH")]
     pub(crate) devices: Vec<PathBuf>,
     /// What the store may occupy [default: what the devices or the file system offer]
@@ -149,7 +149,7 @@ pub(crate) struct ScanArgs {
     /// From the last key to the first
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// Print no values, and read none
+    /// Print keys alone
     #[arg(long)]
     pub(crate) keys_only: bool,
 }

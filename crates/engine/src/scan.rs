@@ -69,10 +69,8 @@ impl Bounds {
 /// Where the next step starts; all keys are internal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Cursor {
-    /// At this key.
+    /// At this key, which was passed already unless the iteration begins there.
     At(Vec<u8>),
-    /// Before this key, going backward.
-    Before(Vec<u8>),
     /// At the end of all keys, going backward.
     End,
     /// Nothing is left.
@@ -108,7 +106,7 @@ impl Scan {
     ) -> Scan {
         let cursor = match direction {
             Direction::Forward => Cursor::At(bounds.internal(&bounds.from)),
-            Direction::Backward => bounds.internal_end().map_or(Cursor::End, Cursor::Before),
+            Direction::Backward => bounds.internal_end().map_or(Cursor::End, Cursor::At),
         };
         Scan {
             core,
@@ -172,7 +170,6 @@ impl Scan {
     fn ask_index(&mut self) {
         let from = match &self.cursor {
             Cursor::At(key) => ScanFrom::At(key),
-            Cursor::Before(key) => ScanFrom::Before(key),
             Cursor::End | Cursor::Done => ScanFrom::End,
         };
         self.core.index.scan(from, self.direction, self.entries, &mut self.batch);
@@ -309,12 +306,8 @@ impl Scan {
 
     /// Moves the cursor behind everything that was read.
     fn advance(&mut self, furthest: Option<Vec<u8>>) {
-        let (next, key) = match (std::mem::take(&mut self.batch.next), furthest) {
-            (Next::Leaf(fence), _) => match self.direction {
-                Direction::Forward => (Cursor::At(fence.clone()), fence),
-                Direction::Backward => (Cursor::Before(fence.clone()), fence),
-            },
-            (Next::More, Some(furthest)) => (Cursor::At(furthest.clone()), furthest),
+        let key = match (std::mem::take(&mut self.batch.next), furthest) {
+            (Next::Leaf(key), _) | (Next::More, Some(key)) => key,
             (Next::End, _) | (Next::More, None) => {
                 self.cursor = Cursor::Done;
                 return;
@@ -324,10 +317,8 @@ impl Scan {
             self.cursor = Cursor::Done;
             return;
         }
-        // A tie group larger than a step is met again until the step reaches beyond it.
-        let grown = self.entries.saturating_mul(2);
-        self.entries = if self.cursor == next { grown } else { grown.min(ENTRIES_MAX) };
-        self.cursor = next;
+        self.entries = (self.entries * 2).min(ENTRIES_MAX);
+        self.cursor = Cursor::At(key);
     }
 
     /// The order that the iteration sees.

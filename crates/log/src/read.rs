@@ -659,4 +659,63 @@ mod tests {
         assert_eq!(walk(&frame, 32, SeqNo(9), frame.len()), None);
         assert_eq!(walk(&frame, 0, SeqNo(9), 32), None);
     }
+
+    #[test]
+    fn a_life_that_ended_before_the_lock_was_taken_is_not_mixed_up_with_the_next() {
+        use crate::append::NewRecord;
+        use crate::log::{LogOptions, Stream};
+        use crate::segments::SegmentTable;
+        use heliox_format::checksum::ChecksumSalt;
+        use heliox_format::ids::{Incarnation, KeyspaceId};
+        use heliox_format::record::RecordKind;
+        let options = LogOptions {
+            geometry: LogGeometry {
+                segment_bytes: 4 << 20,
+                segments: 2,
+                unit_shift: 0,
+                sector_bytes: 512,
+                salt: ChecksumSalt(1),
+            },
+            incarnation: Incarnation(1),
+            next_seq: SeqNo(1),
+            next_birth: Birth(1),
+        };
+        let media = heliox_media::MemoryMedia::new(8 << 20, 512).unwrap();
+        let log = Log::new(std::sync::Arc::new(media), options, SegmentTable::new(2));
+        let small = NewRecord::new(RecordKind::Put, KeyspaceId(1), b"k", b"v");
+        let value = vec![1; 1 << 20];
+        let large = NewRecord::new(RecordKind::Put, KeyspaceId(1), b"k", &value);
+        let old = log.append(Stream::User, &small).unwrap();
+        // What a reader knows when it is interrupted right before it takes the lock.
+        let stale = log.target(old.location).unwrap();
+        let reopened = loop {
+            let new = log.append(Stream::User, &large).unwrap();
+            if new.birth == Birth(2) {
+                log.sync().unwrap();
+                log.retire(stale.segment);
+                log.release(stale.segment);
+                break log.append(Stream::Survivor, &small).unwrap();
+            }
+        };
+        assert_eq!(
+            reopened.location, old.location,
+            "the same place in a new life"
+        );
+        let mut gather = Vec::new();
+        assert!(matches!(log.read_tail(stale, &mut gather), InTail::Nothing));
+        let fresh = log.target(old.location).unwrap();
+        assert!(matches!(
+            log.read_tail(fresh, &mut gather),
+            InTail::Copied(_)
+        ));
+        log.sync().unwrap();
+        // And a reader that was interrupted before its read of media.
+        let window = log.read_range(0, 4096).unwrap();
+        let window = Window {
+            base: 0,
+            bytes: &window,
+        };
+        assert!(log.parse(stale, window, &mut gather).unwrap().is_none());
+        assert!(log.parse(fresh, window, &mut gather).unwrap().is_some());
+    }
 }

@@ -1,4 +1,5 @@
 //! The account of the segments equals a recount.
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Threads that append, sync, read and give segments back, all at once.
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests
 
 mod common;
 
@@ -125,6 +126,7 @@ fn readers_race_appends_flushes_and_syncs() {
         segments: 64,
         ..PLAIN
     });
+    probe.write_us.store(300, Ordering::Relaxed);
     let known: RwLock<Vec<Known>> = RwLock::default();
     let stop = AtomicBool::new(false);
     let reads = AtomicU64::new(0);

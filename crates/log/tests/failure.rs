@@ -1,4 +1,5 @@
 //! A full log, a failing device, and segments that are given back at the wrong time.
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What was appended is read and scanned again, whole and in order, in every shape of store.
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests
 
 mod common;
 
@@ -189,10 +190,10 @@ fn every_unit_and_sector_takes_records_of_every_length_at_every_offset() {
             };
             // Lengths that walk the start of the next record over every place of a block.
             let append = |i: u64| Op::Append {
-                survivor: i % 3 == 0,
+                survivor: i.is_multiple_of(3),
                 key_bytes: 3 + (i % 50) as usize,
                 value_bytes: (i * 37 % 611) as usize,
-                displaces: i % 4 == 0,
+                displaces: i.is_multiple_of(4),
             };
             let ops: Vec<Op> = (0..4000).map(append).collect();
             run(shape, &ops);
@@ -237,36 +238,39 @@ fn records_up_to_the_limits_fill_segments_to_the_end_and_never_cross_it() {
 
 #[test]
 fn a_segment_that_is_exactly_full_goes_on_in_the_next() {
-    // The last record ends right at, or just before, the segment's end, at every distance.
-    for spare in [0usize, 1, 31, 32, 33, 480, 511, 512, 513, 700] {
-        let (probe, log) = small_log(PLAIN);
+    // The last record would end at the segment's end or at any distance before it.
+    let distances = (0..230).step_by(9).chain([480, 511, 512, 513, 700]);
+    for (i, distance) in distances.enumerate() {
+        let unit_shift = [0, 3, 6][i % 3];
+        let (probe, log) = small_log(Shape {
+            unit_shift,
+            ..PLAIN
+        });
         let mut known = Vec::new();
-        let mut n = 0;
         let mut push = |value_bytes: usize| {
-            n += 1;
-            let new = append_n(&log, USER, n, 8, value_bytes, None).unwrap();
-            known.push(new);
+            let n = known.len() as u64;
+            known.push(append_n(&log, USER, n, 8, value_bytes, None).unwrap());
         };
+        let left = || (SEGMENT_BYTES - log.segment(SegmentId(0)).used_bytes) as usize;
         for _ in 0..4 {
-            push(CHUNK_BYTES - 30_000);
+            push(CHUNK_BYTES - 20_000);
         }
-        let end = log.geometry().end(SegmentId(0));
-        let left = |log: &Log| {
-            let used = log.segment(SegmentId(0)).used_bytes as usize;
-            SEGMENT_BYTES as usize - used
-        };
-        while left(&log) > 6000 {
+        while left() > 6000 {
             push(1000);
         }
-        let rest = left(&log);
-        push(rest.saturating_sub(700 + spare));
-        push(400_usize.saturating_sub(spare / 2));
+        if i % 2 == 0 {
+            log.sync().unwrap();
+        }
+        push(left().saturating_sub(distance));
+        for value_bytes in [1000, 300, 100, 30, 0, 0] {
+            push(value_bytes);
+        }
         log.sync().unwrap();
-        push(10);
         push(3000);
-        assert_eq!(log.segment(SegmentId(0)).state, SegmentState::Sealed);
         log.sync().unwrap();
+        assert_eq!(log.segment(SegmentId(0)).state, SegmentState::Sealed);
         check_scans(&log, &probe, &known);
+        let end = log.geometry().end(SegmentId(0));
         for k in &known {
             let within = log.geometry().address(k.at) < end;
             assert_eq!(within, k.birth.0 == 1);

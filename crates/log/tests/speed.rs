@@ -1,5 +1,6 @@
 //! What an append, a flush and a tail read cost: run with
 //! `cargo test --release -p heliox-log --test speed -- --ignored --nocapture`.
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests
 
 mod common;
 

@@ -147,7 +147,7 @@ impl Import<'_> {
             Err(error) => return Err(Failure::Store(error)),
         }
         let rows = self.counts.rows();
-        if rows % TELL_EVERY_ROWS == 0 {
+        if rows.is_multiple_of(TELL_EVERY_ROWS) {
             self.bar.set_message(format!("{rows} rows"));
         }
         Ok(())

@@ -56,22 +56,22 @@ struct Slot(Mutex<Shard>);
 
 /// What a cache did since it was made, and what it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CacheStats {
+pub(crate) struct CacheStats {
     /// Gets that found their record.
-    pub hits: u64,
+    pub(crate) hits: u64,
     /// Gets that did not.
-    pub misses: u64,
+    pub(crate) misses: u64,
     /// Records taken; an equal name inserted again in the same length is not counted.
-    pub inserts: u64,
+    pub(crate) inserts: u64,
     /// Records dropped to make room; removed and replaced ones are not counted.
-    pub evictions: u64,
+    pub(crate) evictions: u64,
     /// Records held now.
-    pub records: u64,
+    pub(crate) records: u64,
 }
 
 /// A cache of records by location; see the module's head. All methods may be called from any
 /// thread at any time.
-pub struct RecordCache {
+pub(crate) struct RecordCache {
     slots: Box<[Slot]>,
     /// How many of the slots are in use: a power of two, or 0 when the cache is off. Changes only
     /// while all slots are locked.
@@ -87,7 +87,7 @@ impl RecordCache {
     /// Under 64 KiB the cache is off: it holds nothing, and its locks (16 KiB) are not counted.
     /// A shard reaches 128 MiB: a cache begun with 2 GiB or less never uses more than 8 GiB.
     #[must_use]
-    pub fn new(budget_bytes: u64) -> RecordCache {
+    pub(crate) fn new(budget_bytes: u64) -> RecordCache {
         let wanted = usize::try_from(budget_bytes / SHARD_BYTES_IDEAL).unwrap_or(SHARDS_MAX);
         let shards = wanted.clamp(SHARDS, SHARDS_MAX).next_power_of_two();
         let cache = RecordCache {
@@ -106,7 +106,7 @@ impl RecordCache {
     ///
     /// `read` runs under the shard's lock: it must only copy, and must not call the cache.
     #[inline]
-    pub fn get<R>(
+    pub(crate) fn get<R>(
         &self,
         location: Location,
         birth: Birth,
@@ -121,7 +121,7 @@ impl RecordCache {
     ///
     /// A record over a sixteenth of a shard (or 4 MiB) is not taken; what has its name is dropped.
     /// May drop other records: a few dozen KiB of them at a time.
-    pub fn insert(&self, location: Location, birth: Birth, parts: &[&[u8]]) {
+    pub(crate) fn insert(&self, location: Location, birth: Birth, parts: &[&[u8]]) {
         let id = RecordId::new(location, birth);
         let hash = id.hash();
         if let Some(mut shard) = self.lock_shard(hash) {
@@ -134,7 +134,7 @@ impl RecordCache {
     ///
     /// `old` is dropped, and its standing passes to the new record. Without this a key that is
     /// written often starts cold after every write.
-    pub fn insert_successor(
+    pub(crate) fn insert_successor(
         &self,
         old: (Location, Birth),
         location: Location,
@@ -153,7 +153,7 @@ impl RecordCache {
     }
 
     /// Drops a record that will not be asked for again. A hint: its bytes are reused later.
-    pub fn remove(&self, location: Location, birth: Birth) {
+    pub(crate) fn remove(&self, location: Location, birth: Birth) {
         let id = RecordId::new(location, birth);
         let hash = id.hash();
         if let Some(mut shard) = self.lock_shard(hash) {
@@ -166,7 +166,7 @@ impl RecordCache {
     /// Shrinking drops records a few segments at a time, with the shard's lock released between.
     /// Under 4 MiB the budget also decides the number of shards, and to change that empties the
     /// cache.
-    pub fn set_budget_bytes(&self, budget_bytes: u64) {
+    pub(crate) fn set_budget_bytes(&self, budget_bytes: u64) {
         let _alone = self.resize.lock();
         let grows = budget_bytes >= self.budget_bytes.load(Ordering::Relaxed);
         if grows {
@@ -183,7 +183,7 @@ impl RecordCache {
 
     /// Bytes of memory in use. Locks each shard in turn.
     #[must_use]
-    pub fn used_bytes(&self) -> u64 {
+    pub(crate) fn used_bytes(&self) -> u64 {
         let mut used_bytes = 0;
         for slot in &self.slots {
             used_bytes += slot.0.lock().used_bytes();
@@ -196,13 +196,13 @@ impl RecordCache {
 
     /// The budget; while it is being lowered, still the old one.
     #[must_use]
-    pub fn budget_bytes(&self) -> u64 {
+    pub(crate) fn budget_bytes(&self) -> u64 {
         self.budget_bytes.load(Ordering::Relaxed)
     }
 
     /// What the cache did and holds. Locks each shard in turn.
     #[must_use]
-    pub fn stats(&self) -> CacheStats {
+    pub(crate) fn stats(&self) -> CacheStats {
         let mut stats = CacheStats::default();
         for slot in &self.slots {
             let shard = slot.0.lock();

@@ -1,10 +1,12 @@
 //! What the tests of the log share: a small store in memory, records whose every byte follows from
 //! a number, and a device that watches over its sectors and fails when told to.
 #![allow(dead_code, unreachable_pub)] // each test takes what it needs
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use heliox_format::checksum::ChecksumSalt;
 use heliox_format::ids::{Birth, Incarnation, KeyspaceId, Location, SegmentId, SeqNo};
@@ -36,7 +38,8 @@ pub struct Probe {
     pub syncs_left: AtomicI64,
     pub after_write: Mutex<Option<Hook>>,
     pub in_sync: Mutex<Option<Hook>>,
-    pub reads: AtomicU64,
+    /// How long a write takes, in microseconds.
+    pub write_us: AtomicU64,
 }
 
 impl Probe {
@@ -53,7 +56,7 @@ impl Probe {
             syncs_left: AtomicI64::new(-1),
             after_write: Mutex::new(None),
             in_sync: Mutex::new(None),
-            reads: AtomicU64::new(0),
+            write_us: AtomicU64::new(0),
         }
     }
 
@@ -88,7 +91,6 @@ impl Media for Probe {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.read_at(offset, buf)
     }
 
@@ -99,6 +101,10 @@ impl Media for Probe {
             let sectors = offset / 512..(offset + data.len() as u64) / 512;
             let again = sectors.filter(|s| !written.insert(*s)).count();
             self.rewritten.fetch_add(again as u64, Ordering::Relaxed);
+        }
+        match self.write_us.load(Ordering::Relaxed) {
+            0 => {}
+            us => std::thread::sleep(Duration::from_micros(us)),
         }
         self.inner.write_at(offset, data)?;
         if let Some(hook) = self.after_write.lock().as_mut() {

@@ -1,0 +1,201 @@
+//! What every user does first, over memory and over files.
+
+use std::sync::Arc;
+
+use heliox::{Batch, Durability, Media, Options, Store, WriteOptions};
+use heliox_media::MemoryMedia;
+
+fn memory(bytes: u64) -> Arc<dyn Media> {
+    Arc::new(MemoryMedia::new(bytes, 512).unwrap())
+}
+
+fn options(media: &Arc<dyn Media>) -> Options {
+    Options::new()
+        .volumes(vec![Arc::clone(media)])
+        .segment_bytes(4 << 20)
+        .memory_budget_bytes(64 << 20)
+}
+
+fn reopen(media: &Arc<dyn Media>) -> Store {
+    Store::open("", &options(media)).unwrap()
+}
+
+#[test]
+fn puts_gets_and_deletes_survive_close_and_open() {
+    let media = memory(256 << 20);
+    let store = reopen(&media);
+    let ks = store.create_keyspace("default").unwrap();
+    for i in 0..20_000u32 {
+        ks.put(format!("key{i:08}"), format!("value{i}")).unwrap();
+    }
+    for i in (0..20_000u32).step_by(3) {
+        ks.delete(format!("key{i:08}")).unwrap();
+    }
+    for i in (0..20_000u32).step_by(5) {
+        ks.put(format!("key{i:08}"), format!("again{i}")).unwrap();
+    }
+    let verify = |store: &Store| {
+        let ks = store.keyspace("default").unwrap();
+        let expect = |i: u32| match i {
+            _ if i % 5 == 0 => Some(format!("again{i}").into_bytes()),
+            _ if i % 3 == 0 => None,
+            _ => Some(format!("value{i}").into_bytes()),
+        };
+        for i in 0..20_000u32 {
+            assert_eq!(ks.get(format!("key{i:08}")).unwrap(), expect(i), "key {i}");
+        }
+        let all: Vec<_> = ks.iter().start().unwrap().map(Result::unwrap).collect();
+        let wanted: Vec<_> = (0..20_000u32)
+            .filter_map(|i| Some((format!("key{i:08}").into_bytes(), expect(i)?)))
+            .collect();
+        assert!(all == wanted, "{} {}", all.len(), wanted.len());
+        let mut back: Vec<_> = ks.iter().reverse().start().unwrap().map(Result::unwrap).collect();
+        back.reverse();
+        assert!(back == wanted, "{} {}", back.len(), wanted.len());
+    };
+    verify(&store);
+    store.close().unwrap();
+    let store = reopen(&media);
+    verify(&store);
+    store.checkpoint().unwrap();
+    verify(&store);
+}
+
+#[test]
+fn a_batch_and_conditional_writes() {
+    let media = memory(128 << 20);
+    let store = reopen(&media);
+    let a = store.create_keyspace("a").unwrap();
+    let b = store.create_keyspace("b").unwrap();
+    let mut batch = Batch::new();
+    batch.put(&a, "k", "1");
+    batch.put(&b, "k", "2");
+    batch.delete(&a, "none");
+    store.write(&batch).unwrap();
+    assert_eq!(a.get("k").unwrap().unwrap(), b"1");
+    assert_eq!(b.get("k").unwrap().unwrap(), b"2");
+    assert!(!a.insert_if_absent("k", "x").unwrap());
+    assert!(a.insert_if_absent("new", "x").unwrap());
+    assert!(a.replace_if_present("new", "y").unwrap());
+    assert!(!a.replace_if_present("newer", "y").unwrap());
+    assert_eq!(a.take("new").unwrap().unwrap(), b"y");
+    assert_eq!(a.take("new").unwrap(), None);
+    a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1])).unwrap();
+    a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1])).unwrap();
+    assert_eq!(a.get("n").unwrap().unwrap(), [2]);
+    store.drop_keyspace("b").unwrap();
+    assert!(b.get("k").is_err());
+    assert_eq!(store.keyspaces(), ["a"]);
+}
+
+#[test]
+fn snapshots_and_iterators_see_one_moment() {
+    let media = memory(128 << 20);
+    let store = reopen(&media);
+    let ks = store.create_keyspace("default").unwrap();
+    for i in 0..1000u32 {
+        ks.put(i.to_be_bytes(), b"old").unwrap();
+    }
+    let snapshot = store.snapshot().unwrap();
+    let mut iter = ks.iter().start().unwrap();
+    assert_eq!(iter.next().unwrap().unwrap().0, 0u32.to_be_bytes());
+    for i in 0..1000u32 {
+        match i % 3 {
+            0 => ks.delete(i.to_be_bytes()).unwrap(),
+            1 => ks.put(i.to_be_bytes(), b"new").unwrap(),
+            _ => {}
+        }
+    }
+    ks.delete_range(500u32.to_be_bytes(), 600u32.to_be_bytes()).unwrap();
+    ks.put(5000u32.to_be_bytes(), b"new").unwrap();
+    for i in 0..1000u32 {
+        let old = ks.get_at(i.to_be_bytes(), &snapshot).unwrap();
+        assert_eq!(old.as_deref(), Some(&b"old"[..]), "{i}");
+    }
+    assert_eq!(ks.get_at(5000u32.to_be_bytes(), &snapshot).unwrap(), None);
+    let rest: Vec<_> = iter.map(Result::unwrap).collect();
+    assert_eq!(rest.len(), 999);
+    assert!(rest.iter().all(|(_, v)| v == b"old"));
+    assert_eq!(ks.get(550u32.to_be_bytes()).unwrap(), None);
+    let now = ks.iter().start().unwrap().map(Result::unwrap).count();
+    let wanted = (0..1000u32).filter(|i| i % 3 != 0 && !(500..600).contains(i)).count() + 1;
+    assert_eq!(now, wanted);
+}
+
+#[test]
+fn overwrites_many_times_the_capacity_are_collected() {
+    let media = memory(128 << 20);
+    let store = reopen(&media);
+    let ks = store.create_keyspace("default").unwrap();
+    let options = WriteOptions::new().durability(Durability::None);
+    let value = vec![7u8; 1000];
+    for round in 0..20u32 {
+        for i in 0..20_000u32 {
+            let mut value = value.clone();
+            value[..4].copy_from_slice(&round.to_le_bytes());
+            ks.put_with(i.wrapping_mul(2_654_435_761).to_be_bytes(), &value, &options).unwrap();
+        }
+    }
+    for i in 0..20_000u32 {
+        let value = ks.get(i.wrapping_mul(2_654_435_761).to_be_bytes()).unwrap().unwrap();
+        assert_eq!(value[..4], 19u32.to_le_bytes());
+    }
+    let stats = store.stats();
+    assert!(stats.gc_segments > 0);
+    store.close().unwrap();
+    let store = reopen(&media);
+    let ks = store.keyspace("default").unwrap();
+    for i in 0..20_000u32 {
+        let value = ks.get(i.wrapping_mul(2_654_435_761).to_be_bytes()).unwrap().unwrap();
+        assert_eq!(value[..4], 19u32.to_le_bytes());
+    }
+}
+
+#[test]
+fn large_values_come_back_whole_and_in_part() {
+    let media = memory(256 << 20);
+    let store = reopen(&media);
+    let ks = store.create_keyspace("default").unwrap();
+    let value: Vec<u8> = (0..5_000_000u32).map(|i| (i % 251) as u8).collect();
+    ks.put("large", &value).unwrap();
+    ks.put("medium", &value[..900_000]).unwrap();
+    assert!(ks.get("large").unwrap().unwrap() == value);
+    assert!(ks.get("medium").unwrap().unwrap() == value[..900_000]);
+    let part = ks.get_range("large", 2_000_000, 1_500_000).unwrap().unwrap();
+    assert!(part == value[2_000_000..3_500_000]);
+    store.close().unwrap();
+    let store = reopen(&media);
+    let ks = store.keyspace("default").unwrap();
+    assert!(ks.get("large").unwrap().unwrap() == value);
+    assert_eq!(ks.iter().keys_only().start().unwrap().count(), 2);
+}
+
+#[test]
+fn a_copy_of_the_media_taken_while_open_recovers_what_was_synced() {
+    let memory = Arc::new(MemoryMedia::new(128 << 20, 512).unwrap());
+    let media: Arc<dyn Media> = memory.clone();
+    let store = reopen(&media);
+    let ks = store.create_keyspace("default").unwrap();
+    for i in 0..30_000u32 {
+        ks.put(i.to_be_bytes(), format!("value {i}")).unwrap();
+        if i == 10_000 {
+            store.checkpoint().unwrap();
+        }
+    }
+    store.sync().unwrap();
+    let copy = MemoryMedia::new(128 << 20, 512).unwrap();
+    let mut page = vec![0u8; 1 << 20];
+    for at in (0..128u64 << 20).step_by(1 << 20) {
+        memory.peek(at, &mut page).unwrap();
+        copy.poke(at, &page).unwrap();
+    }
+    let copy: Arc<dyn Media> = Arc::new(copy);
+    let crashed = reopen(&copy);
+    let ks = crashed.keyspace("default").unwrap();
+    for i in 0..30_000u32 {
+        let value = ks.get(i.to_be_bytes()).unwrap();
+        assert_eq!(value, Some(format!("value {i}").into_bytes()), "key {i}");
+    }
+    assert!(crashed.stats().recovery.tail_records > 0);
+    assert!(crashed.damage().is_empty(), "{:?}", crashed.damage());
+}
