@@ -111,6 +111,9 @@ fn a_failure_while_others_wait_for_the_gate_reaches_all_of_them() {
     assert_eq!(log.counters().syncs.load(Ordering::Relaxed), 0);
 }
 
+/// How often a reader reads at least, however fast the others are done.
+const ROUNDS_MIN: u32 = 400;
+
 /// Stops the others when one thread is done or has failed its test.
 struct StopAll<'a>(&'a AtomicBool);
 
@@ -166,7 +169,9 @@ fn readers_race_appends_flushes_and_syncs() {
             scope.spawn(move || {
                 let mut buf = ReadBuf::default();
                 let mut dice = Dice(100 + t);
-                while !stop.load(Ordering::SeqCst) {
+                let mut rounds = 0;
+                while rounds < ROUNDS_MIN || !stop.load(Ordering::SeqCst) {
+                    rounds += 1;
                     let some: Vec<Known> = {
                         let known = known.read();
                         let newest = known.len() as u64;
@@ -256,7 +261,9 @@ fn stale_locations_are_gone_or_true_while_segments_are_used_again() {
             scope.spawn(move || {
                 let mut buf = ReadBuf::default();
                 let mut dice = Dice(100 + t);
-                while !stop.load(Ordering::SeqCst) {
+                let mut rounds = 0;
+                while rounds < ROUNDS_MIN || !stop.load(Ordering::SeqCst) {
+                    rounds += 1;
                     let some: Vec<Known> = {
                         let known = known.read();
                         let newest = known.len() as u64;
