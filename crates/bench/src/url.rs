@@ -98,3 +98,27 @@ fn write_base36(id: u64, out: &mut Vec<u8>) {
         rest /= 36;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_next_to_each_other_have_addresses_of_their_own() {
+        let address = |id| {
+            let mut out = Vec::new();
+            write(7, id, 64, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let ids = (0..3000).chain(u64::MAX - 3000..=u64::MAX);
+        let addresses: HashSet<String> = ids.map(address).collect();
+        assert_eq!(addresses.len(), 6001);
+        assert!(address(35).ends_with("000000000000z"), "{}", address(35));
+        assert!(
+            address(u64::MAX).ends_with("3w5e11264sgsf"),
+            "{}",
+            address(u64::MAX)
+        );
+    }
+}

@@ -19,7 +19,7 @@ struct MapEngine {
     new_keys: AtomicU64,
     written: AtomicU64,
     gets: AtomicU64,
-    fail_after: Option<u64>,
+    fail_at: Option<u64>,
     slow: bool,
 }
 
@@ -30,7 +30,7 @@ impl Engine for MapEngine {
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         let number = self.puts.fetch_add(1, Ordering::Relaxed);
-        if self.fail_after.is_some_and(|limit| number >= limit) {
+        if self.fail_at == Some(number) {
             return Err("no more room".into());
         }
         if self.slow && number == 50 {
@@ -271,7 +271,7 @@ fn a_stall_of_all_writers_is_reported() {
 #[test]
 fn an_error_of_the_engine_ends_the_run_and_names_the_workload() {
     let engine = MapEngine {
-        fail_after: Some(100),
+        fail_at: Some(100),
         ..MapEngine::default()
     };
     let bench = Bench::new(&engine, config(&[Workload::FillRandom])).unwrap();

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::gc;
 use crate::options::Durability;
 use crate::sweep;
+use crate::write::FLUSH_DIVISOR;
 
 /// A checkpoint may cost this share of what is written: one part in so many.
 const CHECKPOINT_COST_DIVISOR: u64 = 7;
@@ -88,7 +89,7 @@ fn flush_loop(core: &Arc<Core>) -> Result<()> {
 
 /// Writes what is full, and makes durable what must not wait longer.
 pub(crate) fn flush_step(core: &Core) -> Result<()> {
-    if core.log.unwritten_bytes() * 2 > core.settings.tail_limit_bytes {
+    if core.log.unwritten_bytes() > core.settings.tail_limit_bytes / FLUSH_DIVISOR {
         core.log.write_full_chunks()?;
     }
     let Durability::Bounded { ms, bytes } = core.settings.durability else {

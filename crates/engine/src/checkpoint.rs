@@ -45,7 +45,7 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     let meta = take_cut(core);
     let cut = meta.cut;
     let mut writer = ChunkWriter::begin(core, pace)?;
-    let written = write_stream(core, &mut writer, &meta);
+    let written = write_stream(core, &mut writer, meta);
     if let Err(error) = written {
         writer.abandon();
         return Err(error);
@@ -82,12 +82,11 @@ fn take_cut(core: &Core) -> CheckpointMeta {
     }
 }
 
-fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, meta: &CheckpointMeta) -> Result<()> {
-    let mut encoded = Vec::new();
-    meta.encode(&mut encoded);
-    for part in encoded.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
-        writer.put(ChunkKind::Meta, part)?;
-    }
+fn write_stream(
+    core: &Core,
+    writer: &mut ChunkWriter<'_>,
+    mut meta: CheckpointMeta,
+) -> Result<()> {
     let mut cursor = core.index.image_start();
     let (mut payload, mut leaf) = (Vec::new(), Vec::new());
     loop {
@@ -103,7 +102,24 @@ fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, meta: &CheckpointMeta
         }
     }
     flush_payload(writer, &mut payload)?;
+    note_voided(core, &mut meta);
+    let mut encoded = Vec::new();
+    meta.encode(&mut encoded);
+    for part in encoded.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
+        writer.put(ChunkKind::Meta, part)?;
+    }
     writer.put(ChunkKind::End, &[])
+}
+
+/// Entries that went without a record between the cut and the copy of their leaf are missing in
+/// the image: the sums of their segments must not be compared.
+fn note_voided(core: &Core, meta: &mut CheckpointMeta) {
+    core.log.with_table(|table| {
+        for entry in &mut meta.segments {
+            let now = table.get(entry.id);
+            entry.voided |= now.birth != entry.birth || now.voided;
+        }
+    });
 }
 
 /// Writes the payload in chunks; a leaf image may go over a chunk's border.

@@ -7,8 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
-use heliox_index::{Index, KeyRead, KeySource, PreparedKey, SourceError};
-use heliox_log::read::ReadBuf;
+use heliox_index::{Index, PreparedKey};
 use heliox_log::{Log, LogError};
 use parking_lot::Mutex;
 
@@ -223,28 +222,4 @@ impl Core {
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |d| d.as_millis() as u64)
-}
-
-/// Reads keys for the index from the log.
-pub(crate) struct LogKeys<'a> {
-    pub(crate) log: &'a Log,
-}
-
-impl KeySource for LogKeys<'_> {
-    fn read_key(
-        &self,
-        location: Location,
-        out: &mut Vec<u8>,
-    ) -> std::result::Result<KeyRead, SourceError> {
-        let mut buf = ReadBuf::default();
-        let found = self.log.read(location, &mut buf);
-        let found = found.map_err(|e| SourceError(Box::new(Error::from(e))))?;
-        let Some(found) = found else {
-            return Ok(KeyRead::Stale);
-        };
-        out.clear();
-        out.extend_from_slice(&found.record.header.keyspace.0.to_be_bytes());
-        out.extend_from_slice(found.record.key);
-        Ok(KeyRead::Found)
-    }
 }

@@ -16,7 +16,8 @@ use heliox_log::segments::Segment;
 use heliox_log::Stream;
 
 use crate::checkpoint;
-use crate::core::{now_ms, Core, LogKeys};
+use crate::core::{now_ms, Core};
+use crate::keys::StoreKeys;
 use crate::error::Result;
 use crate::keyspaces::CHUNKS;
 use crate::large;
@@ -270,7 +271,7 @@ pub(crate) fn remove_entry(
     key: &PreparedKey<'_>,
     location: Location,
 ) -> Result<bool> {
-    let keys = LogKeys { log: &core.log };
+    let keys = StoreKeys { core };
     Ok(core.index.update(key, &keys, |matches: &[Entry]| match matches {
         [one] if one.location == location => {
             core.log.note_unlogged_removal(location);

@@ -15,9 +15,8 @@ use heliox_format::record::Record;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::keyspaces::CHUNKS;
-use crate::options::WriteOptions;
 use crate::read::{get, View};
-use crate::write::{check_sizes, delete, put_undurable, Stored};
+use crate::write::{check_sizes, delete_for_collection, put_undurable, Stored};
 
 const OWNER_NUMBER: u32 = u32::MAX;
 
@@ -42,7 +41,7 @@ impl Head {
         out
     }
 
-    fn chunks(self) -> u32 {
+    pub(crate) fn chunks(self) -> u32 {
         self.len_bytes.div_ceil(CHUNK_BYTES as u64) as u32
     }
 }
@@ -124,9 +123,8 @@ pub(crate) fn load_range(
 
 /// Deletes the chunks of a value that nobody can read any more.
 pub(crate) fn forget(core: &Core, head: Head) -> Result<()> {
-    let options = WriteOptions::new().durability(crate::options::Durability::None);
     for number in (0..head.chunks()).chain([OWNER_NUMBER]) {
-        delete(core, CHUNKS, &chunk_key(head.id, number), &options)?;
+        delete_for_collection(core, CHUNKS, &chunk_key(head.id, number))?;
     }
     Ok(())
 }

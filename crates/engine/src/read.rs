@@ -314,7 +314,7 @@ pub(crate) fn cached(core: &Core, location: Location) -> Option<OwnedRecord> {
 pub(crate) fn note_read(core: &Core, location: Location, found: &Found<'_>) {
     if found.from_media {
         core.counters.foreground_reads.add(1);
-        cache_record(core, location, found.birth, &found.record);
+        cache_record(core, location, found.birth, &found.record, Arrival::Read);
     }
 }
 
@@ -349,12 +349,24 @@ fn is_link_alive(core: &Core, segment: SegmentId, death: SeqNo) -> bool {
 
 const SEQ_BYTES: usize = 8;
 
+/// How a record comes into the cache.
+#[derive(Clone, Copy)]
+pub(crate) enum Arrival {
+    /// It was read, perhaps by several at once.
+    Read,
+    /// It was written just now.
+    New,
+    /// It was written just now in the place of the record there.
+    Successor(Location, Birth),
+}
+
 /// Keeps a record in the cache.
 pub(crate) fn cache_record(
     core: &Core,
     location: Location,
     birth: Birth,
     record: &Record<'_>,
+    arrival: Arrival,
 ) {
     if record.key.len() + record.value.len() > CACHED_BYTES_MAX {
         return;
@@ -364,7 +376,14 @@ pub(crate) fn cache_record(
     let mut header = record.header;
     header.seq_gap = 0;
     header.encode(&mut Head(&mut head));
-    core.cache.insert(location, birth, &[&head, record.key, record.value]);
+    let parts = [&head, record.key, record.value];
+    match arrival {
+        Arrival::Read => core.cache.insert(location, birth, &parts),
+        Arrival::New => core.cache.insert_new(location, birth, &parts),
+        Arrival::Successor(old, old_birth) => {
+            core.cache.insert_successor((old, old_birth), location, birth, &parts);
+        }
+    }
 }
 
 struct Head<'a>(&'a mut SmallVec<[u8; 96]>);

@@ -12,18 +12,20 @@ use heliox_format::bytes::Reader;
 use heliox_format::checkpoint::{
     open_chunk, CheckpointMeta, ChunkKind, RangeEntry, SegmentEntry, CHUNK_HEADER_BYTES,
 };
+use heliox_format::error::DecodeError;
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::record::{Record, RecordKind};
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
 use heliox_index::{Action, Entry, Index, IndexOptions, PreparedKey};
 use heliox_log::geometry::LogGeometry;
-use heliox_log::scan::{read_segment_header, Scanned, SegmentScanner};
+use heliox_format::frame::advance;
+use heliox_log::scan::{find_segment_header, read_segment_header, Scanned, SegmentScanner};
 use heliox_log::segments::{SegmentState, SegmentTable};
 use heliox_log::{Log, LogOptions};
 use heliox_media::{AlignedBuf, Media};
 
-use crate::core::LogKeys;
+use crate::keys::LogKeys;
 use crate::error::{Error, Result};
 use crate::read::OwnedRecord;
 
@@ -95,7 +97,7 @@ pub(crate) fn run(
     Ok(Recovered {
         table,
         next_seq: SeqNo(done.last.0 + 1),
-        next_birth: tail.next_birth,
+        next_birth: tail.next_birth.max(loaded.next_birth()),
         next_value_id: (u64::from(superblock.incarnation.0) + 1) << 32,
         tail_records: done.records,
         bytes_read,
@@ -113,6 +115,14 @@ struct Loaded {
     orders: CopyOrders,
     checkpoint_segments: Vec<(SegmentId, Birth)>,
     bytes_read: u64,
+}
+
+impl Loaded {
+    /// A checkpoint's own segments are opened after its cut.
+    fn next_birth(&self) -> Birth {
+        let births = self.checkpoint_segments.iter().map(|(_, birth)| Birth(birth.0 + 1));
+        births.max().unwrap_or_default()
+    }
 }
 
 fn load_checkpoint(
@@ -137,6 +147,7 @@ fn load_checkpoint(
     let mut orders = CopyOrders::default();
     let mut leaves: Vec<u8> = Vec::new();
     let (mut number, mut ended, mut bytes_read) = (0, false, 0);
+    let mut skipped: Option<DecodeError> = None;
     for (id, _) in &chain {
         let memory = read_segment(media, geometry, *id)?;
         bytes_read += memory.len() as u64;
@@ -147,11 +158,17 @@ fn load_checkpoint(
             let opened = open_chunk(geometry.salt, address, &memory[at..]);
             let (header, payload) = match opened {
                 Ok(opened) if opened.0.checkpoint == root.number => opened,
-                // The rest of a segment that had no room for the next chunk.
-                _ if id != &root.last_segment => break,
+                // The rest of a segment that had no room for the next chunk, unless a chunk is missed.
+                other if id != &root.last_segment => {
+                    skipped = other.err();
+                    break;
+                }
                 Ok(_) => return Err(Error::damaged("a checkpoint ends before its end")),
                 Err(error) => return Err(error.into()),
             };
+            if let Some(error) = skipped.take().filter(|_| header.number != number) {
+                return Err(error.into());
+            }
             if header.number != number {
                 return Err(Error::damaged(format!(
                     "checkpoint {}: chunk {} expected at address {address:#x}, found {}",
@@ -255,8 +272,11 @@ struct TailSegment {
 }
 
 struct Tail {
-    /// By stream, in the order in which they were opened.
-    streams: [Vec<TailSegment>; 2],
+    /// By stream, in the order in which they were opened. The first two are the log's; a segment
+    /// whose header is damaged is one more, since only its header says to which it belongs.
+    streams: Vec<Vec<TailSegment>>,
+    /// Headers that are damaged, in words.
+    damage: Vec<String>,
     next_birth: Birth,
     /// Segments of the log at the cut that hold a part of an unfinished checkpoint now.
     overwritten: Vec<SegmentId>,
@@ -271,7 +291,8 @@ fn find_tail(
     let known: BTreeMap<SegmentId, &SegmentEntry> =
         meta.segments.iter().map(|s| (s.id, s)).collect();
     let mut tail = Tail {
-        streams: [Vec::new(), Vec::new()],
+        streams: vec![Vec::new(), Vec::new()],
+        damage: Vec::new(),
         next_birth: meta.next_birth,
         overwritten: Vec::new(),
     };
@@ -279,9 +300,10 @@ fn find_tail(
         return Ok(tail);
     }
     for id in (0..geometry.segments).map(SegmentId) {
-        let Some(header) = read_segment_header(media, geometry, id)? else {
+        let Some(found) = find_segment_header(media, geometry, id)? else {
             continue;
         };
+        let header = found.header;
         if header.incarnation > superblock.incarnation {
             continue;
         }
@@ -300,7 +322,14 @@ fn find_tail(
             }
         };
         if is_open || is_new {
-            tail.streams[stream].push(TailSegment { id, header, known: entry.copied() });
+            let segment = TailSegment { id, header, known: entry.copied() };
+            match found.damage {
+                None => tail.streams[stream].push(segment),
+                Some(error) => {
+                    tail.damage.push(format!("segment {}: {error}; its frames are read without it", id.0));
+                    tail.streams.push(vec![segment]);
+                }
+            }
         }
     }
     for stream in &mut tail.streams {
@@ -366,7 +395,6 @@ impl<'a> StreamReader<'a> {
         geometry: &LogGeometry,
         after: SeqNo,
         cuts: &[Cut],
-        written: &mut BTreeMap<SegmentId, u64>,
     ) -> Result<()> {
         self.current = None;
         loop {
@@ -394,7 +422,6 @@ impl<'a> StreamReader<'a> {
                 Some(Scanned::Gap { .. }) => {}
                 None => {
                     self.durable = self.durable.max(scanner.durable_seq());
-                    written.insert(segment.id, scanner.written_bytes());
                     self.scanner = None;
                 }
             }
@@ -481,12 +508,12 @@ impl<'a> Replay<'a> {
 
     /// Replays the streams, merged by order.
     fn run(&mut self, media: &dyn Media, tail: &Tail) -> Result<()> {
-        let [user, survivor] = &tail.streams;
-        let mut readers = [StreamReader::new(user), StreamReader::new(survivor)];
+        let mut readers: Vec<_> = tail.streams.iter().map(|s| StreamReader::new(s)).collect();
+        self.damage.extend_from_slice(&tail.damage);
         let geometry = self.geometry;
         let after = self.last;
         for reader in &mut readers {
-            reader.advance(media, &geometry, after, &self.cuts, &mut self.written)?;
+            reader.advance(media, &geometry, after, &self.cuts)?;
         }
         while let Some(n) = earliest(&readers) {
             let Some((id, location, record)) = readers[n].current.take() else {
@@ -502,14 +529,21 @@ impl<'a> Replay<'a> {
                 self.last = record.seq;
                 self.apply(id, location, record)?;
             }
-            readers[n].advance(media, &geometry, after, &self.cuts, &mut self.written)?;
+            readers[n].advance(media, &geometry, after, &self.cuts)?;
+        }
+        // Durable orders for which not even a later record is left.
+        let named = readers.iter().map(|r| r.durable).max().unwrap_or_default();
+        let durable = named.max(self.loaded.orders.youngest);
+        if durable > self.last {
+            self.report_missing(durable.next());
+            self.last = durable;
         }
         self.bytes_read = readers.iter().map(|r| r.bytes_read).sum();
         Ok(())
     }
 
     /// A missing order is damage if a later frame says that it was durable.
-    fn is_damage(&self, media: &dyn Media, readers: &[StreamReader<'_>; 2]) -> Result<bool> {
+    fn is_damage(&self, media: &dyn Media, readers: &[StreamReader<'_>]) -> Result<bool> {
         let mut durable = self.loaded.orders.youngest;
         for reader in readers {
             durable = durable.max(reader.durable_of_rest(media, &self.geometry)?);
@@ -527,7 +561,7 @@ impl<'a> Replay<'a> {
 
     fn apply(&mut self, id: SegmentId, location: Location, record: OwnedRecord) -> Result<()> {
         self.records += 1;
-        self.account(id, &record.record());
+        self.account(id, location, &record);
         let header = record.header;
         if let Some(offset) = header.batch_offset {
             let first = record.seq.0 - offset;
@@ -538,25 +572,40 @@ impl<'a> Replay<'a> {
             return self.commit(first, &record);
         }
         match header.kind {
-            RecordKind::Put | RecordKind::Tombstone => self.install(location, &record),
+            RecordKind::Put | RecordKind::Tombstone => {
+                self.account_sums(location, &record);
+                self.install(location, &record)
+            }
             RecordKind::RangeDelete => self.range_delete(&record),
             RecordKind::Keyspace => self.keyspace(&record),
             RecordKind::Retained | RecordKind::Commit => Ok(()),
         }
     }
 
-    fn account(&mut self, id: SegmentId, record: &Record<'_>) {
+    fn account(&mut self, id: SegmentId, location: Location, record: &OwnedRecord) {
         let account = self.accounts.entry(id).or_default();
         account.records += 1;
         account.last_seq = record.seq;
-        let hash = PreparedKey::new(self.seed, record.header.keyspace, record.key).hash();
-        if matches!(record.header.kind, RecordKind::Put | RecordKind::Tombstone) {
+        // What lies beyond the last record that counts is none of the segment's content.
+        let bytes = record.header.header_bytes() + record.header.body_bytes();
+        let end = advance(self.geometry.address(location), bytes as u64);
+        self.written.insert(id, end - self.geometry.start(id));
+    }
+
+    /// Only for records that count: what a batch without its commit says was never so.
+    fn account_sums(&mut self, location: Location, record: &OwnedRecord) {
+        let key = PreparedKey::new(self.seed, record.header.keyspace, &record.key);
+        let hash = key.hash();
+        if let Some(id) = self.geometry.segment_at(location) {
+            let account = self.accounts.entry(id).or_default();
             account.appended_sum = account.appended_sum.wrapping_add(hash);
         }
         let Some(displaced) = record.header.displaced else {
             return;
         };
-        if let Some(old) = self.geometry.segment_at(displaced) {
+        // What was displaced in an earlier life of a segment is no longer accounted for.
+        let lived = |id: &SegmentId| self.log.views().first_seq(*id) <= record.seq;
+        if let Some(old) = self.geometry.segment_at(displaced).filter(lived) {
             let account = self.accounts.entry(old).or_default();
             account.displaced += 1;
             account.displaced_sum = account.displaced_sum.wrapping_add(hash);
@@ -575,7 +624,10 @@ impl<'a> Replay<'a> {
             ));
             return Ok(());
         }
-        members.iter().try_for_each(|(location, member)| self.install(*location, member))
+        members.iter().try_for_each(|(location, member)| {
+            self.account_sums(*location, member);
+            self.install(*location, member)
+        })
     }
 
     /// Does to the index what the record says that it did.
@@ -653,7 +705,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn earliest(readers: &[StreamReader<'_>; 2]) -> Option<usize> {
+fn earliest(readers: &[StreamReader<'_>]) -> Option<usize> {
     let seq = |n: usize| readers[n].current.as_ref().map(|(_, _, r)| r.seq);
     (0..readers.len()).filter(|n| seq(*n).is_some()).min_by_key(|n| seq(*n))
 }
@@ -691,6 +743,10 @@ fn final_table(
     }
     for (id, bytes) in &done.written {
         table.get_mut(*id).used_bytes = *bytes;
+    }
+    for segment in tail.streams.iter().flatten().filter(|_| !loaded.meta.ranges.is_empty()) {
+        // A sweep may have taken entries away between the cut and the copy of their leaf.
+        table.get_mut(segment.id).voided = true;
     }
     let mut live: Vec<u32> = vec![0; geometry.segments as usize];
     loaded.index.for_each_entry(&mut |entry| {

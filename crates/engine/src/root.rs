@@ -259,6 +259,25 @@ impl Root {
         Ok(whole)
     }
 
+    /// What is wrong with the superblock copies on media, in words.
+    ///
+    /// # Errors
+    /// If the device cannot be read.
+    pub(crate) fn superblock_damage(&self) -> Result<Vec<String>> {
+        let head = self.head()?;
+        let mut found = Vec::new();
+        for offset in SUPERBLOCK_OFFSETS {
+            match read_copy(head, offset, self.uuid) {
+                Err(error) if error.kind() == ErrorKind::Damaged => {
+                    found.push(format!("{}: superblock copy: {error}", head.name));
+                }
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
     /// The superblock is whole; are the volumes what it was made for?
     fn check_fit(&self, superblock: &Superblock) -> Result<()> {
         let geometry = self.flat.geometry();

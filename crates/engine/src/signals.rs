@@ -8,27 +8,31 @@ use parking_lot::{Condvar, Mutex};
 /// One background thread's doorbell.
 #[derive(Default)]
 pub(crate) struct Bell {
-    rung: Mutex<bool>,
+    /// Spares ringers the lock while the thread has not answered yet.
+    rung: AtomicBool,
+    door: Mutex<()>,
     ringing: Condvar,
 }
 
 impl Bell {
     /// Wakes the thread, now or when it next listens.
     pub(crate) fn ring(&self) {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            *rung = true;
+        if self.rung.load(Ordering::Relaxed) {
+            return;
+        }
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            let _door = self.door.lock();
             self.ringing.notify_all();
         }
     }
 
     /// Waits until rung, at most so long.
     pub(crate) fn listen(&self, most: Duration) {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            self.ringing.wait_for(&mut rung, most);
+        let mut door = self.door.lock();
+        if !self.rung.load(Ordering::SeqCst) {
+            self.ringing.wait_for(&mut door, most);
         }
-        *rung = false;
+        self.rung.store(false, Ordering::SeqCst);
     }
 }
 

@@ -383,6 +383,13 @@ impl Store {
         self.core().stats()
     }
 
+    /// What is not as it should be and did not keep the store from opening, in words: a superblock
+    /// copy that is damaged, a file system that refuses direct I/O.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.core().root.warnings().to_vec()
+    }
+
     /// What was found damaged since the store was opened, in words.
     #[must_use]
     pub fn damage(&self) -> Vec<String> {

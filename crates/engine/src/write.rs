@@ -9,22 +9,29 @@ use std::time::{Duration, Instant};
 
 use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use heliox_format::record::{Record, RecordHeader, RecordKind};
+use heliox_format::record::{Record, RecordKind};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::append::{Appended, BatchMember, NewRecord};
 use heliox_log::{LogError, Stream};
 use smallvec::SmallVec;
 
 use crate::batches::BatchPass;
-use crate::core::{now_ms, Core, LogKeys};
+use crate::core::{now_ms, Core};
+use crate::keys::StoreKeys;
 use crate::error::{Error, Result};
 use crate::gc;
 use crate::options::{Durability, WriteOptions};
-use crate::read::{back_off, cache_record, look_up_present, Looked, OwnedRecord, Present};
+use crate::read::{
+    back_off, cache_record, look_up_present, Arrival, Looked, OwnedRecord, Present,
+};
 use crate::space::{Verdict, Wish};
 
 /// Longest that a writer waits for collection before it is told that the store is full.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The flusher is woken when this part of the tail's share waits to be written.
+pub(crate) const FLUSH_DIVISOR: u64 = 8;
+/// How long a writer listens for the next chunk's write before it looks again.
+const TAIL_WAIT: Duration = Duration::from_millis(5);
 /// Delays shorter than this are saved up, since a sleep takes longer.
 const DELAY_MIN: Duration = Duration::from_micros(200);
 
@@ -61,7 +68,7 @@ pub(crate) fn append_and_install(
     expect: &Expect<'_>,
     pass: Option<&BatchPass<'_>>,
 ) -> Result<Installed> {
-    let keys = LogKeys { log: &core.log };
+    let keys = StoreKeys { core };
     let decide = |matches: &[Entry]| {
         let old = match target(core, matches, expect, pass) {
             Ok(old) => old,
@@ -84,8 +91,8 @@ pub(crate) fn append_and_install(
         }
     };
     let installed = core.index.update(key, &keys, decide)?.map_err(Error::from)?;
-    if let Installed::Done { appended, .. } = &installed {
-        keep_in_cache(core, record, appended, &installed);
+    if let Installed::Done { appended, displaced } = &installed {
+        keep_in_cache(core, record, appended, *displaced);
     }
     Ok(installed)
 }
@@ -149,29 +156,30 @@ fn append_for(
     Ok(appended)
 }
 
+/// Keeps what was written for readers to come; a copy only where its original was kept.
 fn keep_in_cache(
     core: &Core,
     new: &NewRecord<'_>,
     appended: &Appended,
-    installed: &Installed,
+    displaced: Option<Location>,
 ) {
-    let Installed::Done { displaced, .. } = installed else {
-        return;
-    };
-    if core.cache.budget_bytes() == 0 || new.version.is_some() {
+    if core.cache.budget_bytes() == 0 {
         return;
     }
-    let mut header = RecordHeader::new(new.kind, new.keyspace, new.key, new.value);
-    header.displaced = *displaced;
-    header.link = new.link;
-    header.expiry_ms = new.expiry_ms;
-    header.chunked = new.chunked;
-    header.batch_offset = new.batch.map(|member| match member {
-        BatchMember::First => 0,
-        BatchMember::Of(first) => appended.seq.0 - first.0,
+    let old = displaced.and_then(|location| {
+        let segment = core.log.geometry().segment_at(location)?;
+        Some((location, core.log.views().birth(segment)))
     });
+    if new.version.is_some() && !old.is_some_and(|(l, birth)| core.cache.holds(l, birth)) {
+        return;
+    }
+    let Ok(mut header) = new.header(appended.seq) else {
+        return;
+    };
+    header.displaced = displaced;
     let record = Record { header, seq: appended.seq, key: new.key, value: new.value };
-    cache_record(core, appended.location, appended.birth, &record);
+    let arrival = old.map_or(Arrival::New, |(l, birth)| Arrival::Successor(l, birth));
+    cache_record(core, appended.location, appended.birth, &record, arrival);
 }
 
 // ---- the verbs ----
@@ -245,6 +253,14 @@ pub(crate) fn delete(
     // What took the value away before may not be durable yet.
     let seq = appended.map_or_else(|| core.log.last_seq(), |a| a.seq);
     acknowledge(core, seq, options)
+}
+
+/// Takes a key's value away for collection, which gives room back: it neither asks for room nor
+/// waits for anything, and goes on while the store closes.
+pub(crate) fn delete_for_collection(core: &Core, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+    let record = NewRecord::new(RecordKind::Tombstone, keyspace, key, &[]);
+    install_blind(core, &core.prepare(keyspace, key), &record)?;
+    Ok(())
 }
 
 /// Installs without reading, unless several entries match or the store verifies everything.
@@ -521,7 +537,7 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
         return Err(Error::failed(&first.into()));
     }
     wait_for_tail(core)?;
-    let begun = Instant::now();
+    let mut begun: Option<Instant> = None;
     loop {
         match core.space.ask(wish, bytes as u64, core.log.free_segments()) {
             Verdict::Go(delay) => {
@@ -533,7 +549,7 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
             }
             Verdict::Full => return Err(full(core)),
             Verdict::Wait => {
-                if begun.elapsed() > ROOM_WAIT_MAX {
+                if begun.get_or_insert_with(Instant::now).elapsed() > ROOM_WAIT_MAX {
                     return Err(full(core));
                 }
                 core.signals.gc.ring();
@@ -567,11 +583,20 @@ fn pay_delay(core: &Core, delay: Duration) {
 fn wait_for_tail(core: &Core) -> Result<()> {
     let limit = core.settings.tail_limit_bytes;
     let unwritten = core.log.unwritten_bytes();
-    if unwritten * 2 > limit {
+    if unwritten > limit / FLUSH_DIVISOR {
         core.signals.flush.ring();
     }
-    if unwritten > limit {
-        core.log.write_full_chunks()?;
+    if unwritten <= limit {
+        return Ok(());
+    }
+    if !core.settings.background {
+        return Ok(core.log.write_full_chunks()?);
+    }
+    // Chunk by chunk, so that no writer waits for more than it must.
+    while core.log.unwritten_bytes() > limit && core.log.failure().is_none() {
+        core.check_open()?;
+        core.signals.flush.ring();
+        core.log.wait_for_write(TAIL_WAIT);
     }
     Ok(())
 }

@@ -103,6 +103,9 @@ pub enum ScanFrom<'k> {
     End,
     /// At this internal key, which is included in either direction.
     At(&'k [u8]),
+    /// Backward only: from the largest key before this internal key, which is excluded. This is
+    /// how a backward scan goes on after [`Next::Leaf`]; forward it reads as [`ScanFrom::At`].
+    Before(&'k [u8]),
 }
 
 /// The order in which a scan returns keys.

@@ -30,12 +30,12 @@ const fn class_of(byte: u8) -> usize {
 const fn width_of(context: usize, byte: u8) -> u32 {
     match (context, class_of(byte)) {
         (DIGIT, DIGIT) => 4,
-        (DIGIT, LOWER) => 7,
-        (DIGIT, _) => 11,
+        (DIGIT, LOWER) => 8,
+        (DIGIT, _) => 10,
         (LOWER, LOWER) => 5,
         (LOWER, DIGIT) => 8,
         (LOWER, _) if matches!(byte, b'-' | b'.' | b'/' | b'_') => 9,
-        (LOWER, _) => 12,
+        (LOWER, _) => 11,
         _ => 8,
     }
 }
@@ -183,42 +183,46 @@ impl Coded {
 ///
 /// Every key whose code is at most `below` is smaller than it, and every key whose code is at
 /// least `upto` is not: the result never ends in a zero byte, so among the keys of equal code it
-/// is the smallest.
+/// is the smallest. Its last byte is the roundest that will do, because leaves between round
+/// separators waste few cells.
 pub(crate) fn separator(below: &Coded, upto: &Coded) -> Option<Vec<u8>> {
     let mut raw = Vec::new();
     let mut writer = Writer::new();
     let (mut at, mut context) = (0, OTHER);
     loop {
-        let window = (upto.bits(at) >> 48) as u16;
-        let (byte, symbol) = if raw.len() < RAW_BYTES {
-            let byte = (window >> 8) as u8;
-            (
-                byte,
-                Symbol {
-                    bits: u16::from(byte) << 8,
-                    width: 8,
-                },
-            )
+        let table = if raw.len() < RAW_BYTES {
+            &SYMBOLS[OTHER]
         } else {
-            let table = &SYMBOLS[context];
-            let last = table
-                .partition_point(|symbol| symbol.bits <= window)
-                .checked_sub(1)?;
-            context = class_of(last as u8);
-            (last as u8, table[last])
+            &SYMBOLS[context]
         };
-        at += usize::from(symbol.width);
-        if at > CODE_BITS {
-            return None;
-        }
-        raw.push(byte);
-        writer.push(symbol.bits, u32::from(symbol.width));
-        let coded = writer.clone().finish();
-        if coded > *upto {
+        let window = |code: &Coded| (code.bits(at) >> 48) as u16;
+        let count = table.partition_point(|symbol| symbol.bits <= window(upto));
+        let last = count.checked_sub(1)?;
+        let with = |byte: usize| {
+            let mut longer = writer.clone();
+            longer.push(table[byte].bits, u32::from(table[byte].width));
+            longer
+        };
+        let next = with(last);
+        let coded = next.clone().finish();
+        if at + usize::from(table[last].width) > CODE_BITS || coded > *upto {
             return None;
         }
         if coded > *below {
+            let above = table.partition_point(|symbol| symbol.bits <= window(below));
+            let round = (above..last).max_by_key(|byte| table[*byte].bits.trailing_zeros());
+            let round = round
+                .filter(|byte| with(*byte).finish() > *below)
+                .unwrap_or(last);
+            let rounder = table[round].bits.trailing_zeros() > table[last].bits.trailing_zeros();
+            raw.push(if rounder { round } else { last } as u8);
             return Some(raw);
+        }
+        at += usize::from(table[last].width);
+        raw.push(last as u8);
+        writer = next;
+        if raw.len() > RAW_BYTES {
+            context = class_of(last as u8);
         }
     }
 }
@@ -331,7 +335,7 @@ mod tests {
             &code(b"\0\0\0\x01user1234567"),
             &code(b"\0\0\0\x01user1299"),
         );
-        assert_eq!(sep.as_deref(), Some(&b"\0\0\0\x01user129"[..]));
+        assert_eq!(sep.as_deref(), Some(&b"\0\0\0\x01user127"[..]));
         assert!(separator(&code(b"\0\0\0\x01a"), &code(b"\0\0\0\x01a\0\0")).is_none());
     }
 }

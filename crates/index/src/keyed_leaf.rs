@@ -287,7 +287,7 @@ mod tests {
     fn entry(number: u64) -> Entry {
         Entry {
             location: Location::from_bits(number),
-            tombstone: number % 3 == 0,
+            tombstone: number.is_multiple_of(3),
         }
     }
 

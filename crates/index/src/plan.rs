@@ -49,6 +49,7 @@ pub(crate) enum Plan {
 struct Item {
     stored: Stored,
     span: Span,
+    granule_bits: u32,
     code: Option<Coded>,
 }
 
@@ -148,21 +149,25 @@ fn resolve(
                 return None;
             }
             let bits = code.bits(offset);
+            let span = Span {
+                low: bits,
+                high: bits,
+            };
             items.push(Item {
                 stored,
-                span: Span {
-                    low: bits,
-                    high: bits,
-                },
+                span,
+                granule_bits: 0,
                 code: Some(code),
             });
             continue;
         }
         match window.span(stored.slice) {
             Some(span) if slice::lost_bits(stored.slice) < LOST_BITS_MAX => {
+                let granule_bits = window.granule_bits(stored.slice);
                 items.push(Item {
                     stored,
                     span,
+                    granule_bits,
                     code: None,
                 });
             }
@@ -258,32 +263,39 @@ fn range_for(
     fences: &Fences,
 ) -> Range {
     let fence_bits = fence_bits(fences);
-    let width = keys.high - keys.low;
-    let mut span = Span {
-        low: keys.low.saturating_sub(width / 2),
-        high: keys.high.saturating_add(width / 2),
+    let around = |keys: Span| {
+        let width = keys.high - keys.low;
+        (
+            keys.low.saturating_sub(width / 2),
+            keys.high.saturating_add(width / 2),
+        )
     };
-    if let (true, Some(high)) = (usize::from(offset) <= fence_bits, &fences.high) {
-        let low = Coded::of_internal(&fences.low).bits(usize::from(offset));
-        let high = Coded::of_internal(high).bits(usize::from(offset));
-        if count < BLOCK_ENTRIES || (high.saturating_sub(low)) / 8 <= width {
-            span = Span { low, high };
-        }
-        span = Span {
-            low: span.low.max(low),
-            high: span.high.min(high),
+    let (mut low, mut high) = around(keys);
+    let (mut closed_low, mut closed_high) = (false, false);
+    if let (true, Some(upper)) = (usize::from(offset) <= fence_bits, &fences.high) {
+        // Nothing lies outside of the fences, whatever the entries know.
+        let first = Coded::of_internal(&fences.low).bits(usize::from(offset));
+        let end = Coded::of_internal(upper).bits(usize::from(offset));
+        let keys = Span {
+            low: keys.low.max(first),
+            high: keys.high.min(end).max(first),
         };
+        (low, high) = around(keys);
+        if count < BLOCK_ENTRIES || (end - first) / 8 <= keys.high.saturating_sub(keys.low) {
+            (low, high) = (first, end);
+        }
+        (low, high) = (low.max(first), high.min(end));
+        (closed_low, closed_high) = (low == first, high == end);
     }
-    let span = Span {
-        low: span.low.min(keys.low),
-        high: span.high.max(keys.high),
-    };
+    let span = Span { low, high };
     Range {
         prefix: *prefix,
         offset,
         span,
         granule_bits,
         fence_bits,
+        closed_low,
+        closed_high,
     }
 }
 
@@ -303,7 +315,7 @@ fn reslice(
         .unwrap_or(u64::MAX);
     let granule = items
         .iter()
-        .map(|item| item.span.granule_bits())
+        .map(|item| item.granule_bits)
         .max()
         .unwrap_or(0);
     let range = range_for(
@@ -319,7 +331,7 @@ fn reslice(
     for item in items {
         let slice = match &item.code {
             Some(code) => slice::known(window.cell(code)),
-            None => window.slice_of(item.span, offset),
+            None => window.slice_of(item.span.within(range.span), offset),
         };
         if item.code.is_none() && slice::lost_bits(slice) >= LOST_ANEW_MAX {
             missing.push(entry_of(&item.stored.rest).location);

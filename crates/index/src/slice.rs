@@ -18,7 +18,7 @@ pub(crate) const CELLS: u64 = 1 << 15;
 /// The last cell.
 const LAST: u16 = (CELLS - 1) as u16;
 /// An entry that has lost this many bits of its slice is read when its leaf is rebuilt.
-pub(crate) const LOST_BITS_MAX: u32 = 8;
+pub(crate) const LOST_BITS_MAX: u32 = 6;
 
 /// The slice of a key whose cell is known.
 pub(crate) fn known(cell: u16) -> u16 {
@@ -66,9 +66,13 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Bits of the range that are not known.
-    pub(crate) fn granule_bits(self) -> u32 {
-        64 - (self.high - self.low).leading_zeros()
+    /// The part within another range that the key is known to be in.
+    pub(crate) fn within(self, other: Span) -> Span {
+        let low = self.low.clamp(other.low, other.high);
+        Span {
+            low,
+            high: self.high.clamp(low, other.high),
+        }
     }
 }
 
@@ -119,20 +123,26 @@ impl Window {
     }
 
     /// What a slice says of the key's bits at this offset; `None` if it reaches into an end cell
-    /// that also holds keys from outside.
+    /// that may also hold keys with another prefix. Other end cells reach to the end of the range.
     pub(crate) fn span(&self, slice: u16) -> Option<Span> {
-        let (first, last) = (u64::from(first_cell(slice)), u64::from(last_cell(slice)));
-        let inner = self.prefix.is_none();
-        let top = u128::from(self.base) + (u128::from(CELLS) << self.shift);
-        let low_known = first > 0 || (inner && self.base == 0);
-        let high_known = last < CELLS - 1 || (inner && top > u128::from(u64::MAX));
-        if !low_known || !high_known {
+        let (first, last) = (first_cell(slice), last_cell(slice));
+        if self.prefix.is_some() && (first == 0 || last == LAST) {
             return None;
         }
-        let low = self.base.wrapping_add(first << self.shift);
-        let size = (last - first + 1) << self.shift;
-        let high = low.saturating_add(size - 1);
-        (low >= self.base).then_some(Span { low, high })
+        let start = |cell: u16| self.base.saturating_add(u64::from(cell) << self.shift);
+        let low = if first == 0 { 0 } else { start(first) };
+        let high = if last == LAST {
+            u64::MAX
+        } else {
+            start(last + 1).saturating_sub(1)
+        };
+        // A cell beyond the range of 64 bits cannot be reached by a key.
+        (low <= high).then_some(Span { low, high })
+    }
+
+    /// How many bits at this offset an entry does not know.
+    pub(crate) fn granule_bits(&self, slice: u16) -> u32 {
+        lost_bits(slice) + u32::from(self.shift)
     }
 
     /// The slice of an entry known as `span` in the bits at `offset`, not before this offset's.
@@ -156,19 +166,36 @@ pub(crate) struct Range {
     pub(crate) granule_bits: u32,
     /// How many leading bits the leaf's fences share.
     pub(crate) fence_bits: usize,
+    /// No key of the leaf lies below the span.
+    pub(crate) closed_low: bool,
+    /// No key of the leaf lies above the span's end, and at its end one hardly does.
+    pub(crate) closed_high: bool,
 }
 
 impl Range {
-    /// Cuts a window: shared bits are passed over, a granule of margin is left at either end so
-    /// that the end cells stay empty, and the base is aligned to the coarsest granule, so that
+    /// Cuts a window: shared bits are passed over, a granule of margin is left at an end that is
+    /// not closed so that the end cell stays empty, and the base is aligned to the coarsest granule, so that
     /// entries of any granule keep all they know.
     pub(crate) fn window(&self) -> Window {
         let granule = self.granule_bits.min(63);
         let unit = 1u64 << granule;
-        let low = (self.span.low >> granule << granule).saturating_sub(unit);
-        let high = self.span.high.saturating_add(unit);
-        let shared = (low ^ high)
+        let low = match self.closed_low {
+            true => self.span.low,
+            false => (self.span.low >> granule << granule).saturating_sub(unit),
+        };
+        // An upper fence is exclusive, and often a power of two: the cell before it is the last.
+        let high = match self.closed_high {
+            true => self.span.high.saturating_sub(1).max(low),
+            false => self.span.high.saturating_add(unit),
+        };
+        let fence = if self.closed_high {
+            self.span.high
+        } else {
+            high
+        };
+        let shared = (low ^ fence)
             .leading_zeros()
+            .min(63)
             .min((CODE_BITS - 64) as u32 - u32::from(self.offset));
         let offset = self.offset + shared as u16;
         let low = low << shared;
@@ -233,11 +260,11 @@ mod tests {
         /// The base need not be aligned for soundness; a window is cut for ranges at odd places.
         #[test]
         fn an_entry_keeps_its_key_through_windows(
-            key: u64, low: u64, size in 0u32..64, granule in 0u32..20, zoom in 0u64..1 << 40,
+            key: u64, low: u64, size in 0u32..64, granule in 0u32..20, zoom in 0u64..1 << 40, closed: bool,
         ) {
             let code = Coded::ZERO.with_window(0, key, 0);
             let range = |low: u64, high: u64| Range {
-                prefix: Coded::ZERO, offset: 0, span: Span { low, high }, granule_bits: granule, fence_bits: 0,
+                prefix: Coded::ZERO, offset: 0, span: Span { low, high }, granule_bits: granule, fence_bits: 0, closed_low: closed, closed_high: closed,
             };
             let first = range(low, low.saturating_add(u64::MAX >> size)).window();
             let slice = known(first.cell(&code));
@@ -247,7 +274,7 @@ mod tests {
             let around = Range {
                 prefix: code, offset: first.offset,
                 span: Span { low: span.low.saturating_sub(zoom), high: span.high.saturating_add(zoom) },
-                granule_bits: granule.max(span.granule_bits()), fence_bits: 0,
+                granule_bits: granule.max(first.granule_bits(slice)), fence_bits: 0, closed_low: false, closed_high: closed,
             };
             let second = around.window();
             let moved = second.slice_of(span, first.offset);

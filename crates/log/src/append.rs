@@ -78,8 +78,12 @@ impl<'a> NewRecord<'a> {
         }
     }
 
-    /// The header, but for the gap. Refuses what no reader would take for a record.
-    fn header(&self, seq: SeqNo) -> Result<RecordHeader, LogError> {
+    /// The header that the record gets at order `seq`, but for the gap. Refuses what no reader would
+    /// take for a record.
+    ///
+    /// # Errors
+    /// [`LogError::Internal`] for a key or value beyond the limits, or a later order named.
+    pub fn header(&self, seq: SeqNo) -> Result<RecordHeader, LogError> {
         if self.key.len() > KEY_BYTES_MAX || self.value.len() > CHUNK_BYTES {
             return Err(LogError::Internal("a record beyond the limits"));
         }

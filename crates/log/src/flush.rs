@@ -132,6 +132,7 @@ impl Log {
                 .write_at(chunk.base, bytes)
                 .map_err(|e| self.fail(e.into()))?;
             self.note_written(stream, chunk);
+            self.chunk_written.notify_all();
         }
         Ok(reached)
     }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
@@ -97,6 +98,8 @@ pub struct Log {
     pub(crate) state: Mutex<State>,
     pub(crate) gate: Mutex<FlushGate>,
     pub(crate) gate_opened: Condvar,
+    pub(crate) write_lock: Mutex<()>,
+    pub(crate) chunk_written: Condvar,
     pub(crate) last_seq: AtomicU64,
     pub(crate) durable_seq: AtomicU64,
     /// Changes under the state lock only.
@@ -155,6 +158,8 @@ impl Log {
             }),
             gate: Mutex::new(FlushGate::default()),
             gate_opened: Condvar::new(),
+            write_lock: Mutex::new(()),
+            chunk_written: Condvar::new(),
             last_seq: AtomicU64::new(last),
             durable_seq: AtomicU64::new(last),
             unwritten_bytes: AtomicU64::new(0),
@@ -223,6 +228,12 @@ impl Log {
         let sum = self.unwritten_bytes.load(Ordering::Relaxed);
         let rest = sum.saturating_sub(bytes);
         self.unwritten_bytes.store(rest, Ordering::Relaxed);
+    }
+
+    /// Waits until the next chunk was written, at most so long.
+    pub fn wait_for_write(&self, most: Duration) {
+        let mut lock = self.write_lock.lock();
+        self.chunk_written.wait_for(&mut lock, most);
     }
 
     /// How many segments are free.

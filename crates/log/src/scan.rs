@@ -10,7 +10,7 @@ use heliox_format::frame::{open_frame, peek_frame, FrameHeader, FRAME_HEADER_BYT
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
 use heliox_format::record::{decode_header, Decoded, Record, RecordHeader};
-use heliox_format::segment::SegmentHeader;
+use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_media::{AlignedBuf, Media};
 
 use crate::error::LogError;
@@ -52,10 +52,20 @@ enum PartialBase {
     After(SeqNo),
 }
 
+/// A segment's header as it stands, or as its frames tell it.
+#[derive(Clone, Debug)]
+pub struct FoundHeader {
+    /// The header. Without a whole one, kind and first order are guesses.
+    pub header: SegmentHeader,
+    /// What is wrong with the header on media, where birth and incarnation are the first frame's.
+    pub damage: Option<DecodeError>,
+}
+
 /// Steps through the records of one segment.
 pub struct SegmentScanner {
     geometry: LogGeometry,
     header: SegmentHeader,
+    header_damage: Option<DecodeError>,
     memory: AlignedBuf,
     base: u64,
     /// Frames are looked for up to here.
@@ -87,12 +97,60 @@ pub fn read_segment_header(
     Ok(SegmentHeader::decode(geometry.salt, start, &sector).ok())
 }
 
+/// As [`read_segment_header`], and where the header is damaged, what the frames of the segment's
+/// first two blocks say of it. The header holds nothing that the frames do not tell, so damage of
+/// it costs no record.
+///
+/// # Errors
+/// A device error.
+pub fn find_segment_header(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    id: SegmentId,
+) -> Result<Option<FoundHeader>, LogError> {
+    let start = geometry.start(id);
+    let mut blocks = AlignedBuf::for_read(2 * BLOCK_BYTES)?;
+    media.read_at(start, &mut blocks)?;
+    Ok(decode_or_find(geometry, start, &blocks).ok())
+}
+
+fn decode_or_find(
+    geometry: &LogGeometry,
+    start: u64,
+    bytes: &[u8],
+) -> Result<FoundHeader, DecodeError> {
+    let damage = match SegmentHeader::decode(geometry.salt, start, bytes) {
+        Ok(header) => return Ok(FoundHeader { header, damage: None }),
+        Err(error) => error,
+    };
+    let sectors = (geometry.sector_bytes..bytes.len()).step_by(SECTOR_BYTES_MIN);
+    let mut frames = sectors.filter_map(|at| {
+        let frame = open_frame(geometry.salt, start + at as u64, &bytes[at..]).ok()?;
+        Some(FoundHeader {
+            header: SegmentHeader {
+                kind: SegmentKind::User,
+                class: Default::default(),
+                birth: frame.birth,
+                incarnation: frame.incarnation,
+                first_seq: frame.first_seq,
+                previous: None,
+                checkpoint: 0,
+            },
+            damage: Some(damage.clone()),
+        })
+    });
+    match frames.next() {
+        Some(found) if !damage.is_version() => Ok(found),
+        _ => Err(damage),
+    }
+}
+
 impl SegmentScanner {
     /// Loads a segment. `used_bytes`: how much of it was written, where that is known; then bytes
     /// at its end that do not verify are a gap too.
     ///
     /// # Errors
-    /// A device error, or a header that does not verify.
+    /// A device error, or neither a header nor a frame that verifies.
     pub fn load(
         media: &dyn Media,
         geometry: &LogGeometry,
@@ -109,10 +167,11 @@ impl SegmentScanner {
         for (i, piece) in memory.chunks_mut(READ_PIECE_BYTES).enumerate() {
             media.read_at(base + (i * READ_PIECE_BYTES) as u64, piece)?;
         }
-        let header = SegmentHeader::decode(geometry.salt, base, &memory)?;
+        let found = decode_or_find(geometry, base, &memory)?;
         Ok(SegmentScanner {
             geometry: *geometry,
-            header,
+            header: found.header,
+            header_damage: found.damage,
             base,
             limit: limit.min(memory.len()),
             memory,
@@ -132,6 +191,12 @@ impl SegmentScanner {
     #[must_use]
     pub fn header(&self) -> &SegmentHeader {
         &self.header
+    }
+
+    /// What is wrong with the header on media, where it was found by the frames.
+    #[must_use]
+    pub fn header_damage(&self) -> Option<&DecodeError> {
+        self.header_damage.as_ref()
     }
 
     /// The largest durable order that a frame so far has named.

@@ -129,8 +129,17 @@ impl RecordCache {
         }
     }
 
-    /// Like [`RecordCache::insert`] for a record that takes the place of `old`: the next version of
-    /// the same key, or the same record moved.
+    /// Like [`RecordCache::insert`] for a record that was never offered before.
+    pub(crate) fn insert_new(&self, location: Location, birth: Birth, parts: &[&[u8]]) {
+        let id = RecordId::new(location, birth);
+        let hash = id.hash();
+        if let Some(mut shard) = self.lock_shard(hash) {
+            shard.insert_new(id, hash, parts, None);
+        }
+    }
+
+    /// Like [`RecordCache::insert_new`] for a record that takes the place of `old`: the next version
+    /// of the same key, or the same record moved.
     ///
     /// `old` is dropped, and its standing passes to the new record. Without this a key that is
     /// written often starts cold after every write.
@@ -148,11 +157,18 @@ impl RecordCache {
             .and_then(|mut shard| shard.remove(old, old.hash()));
         let hash = id.hash();
         if let Some(mut shard) = self.lock_shard(hash) {
-            shard.insert(id, hash, parts, known);
+            shard.insert_new(id, hash, parts, known);
         }
     }
 
-    /// Drops a record that will not be asked for again. A hint: its bytes are reused later.
+    /// True if the record is here; no sign that it is wanted.
+    pub(crate) fn holds(&self, location: Location, birth: Birth) -> bool {
+        let id = RecordId::new(location, birth);
+        let hash = id.hash();
+        self.lock_shard(hash).is_some_and(|shard| shard.holds(id, hash))
+    }
+
+    #[cfg(test)]
     pub(crate) fn remove(&self, location: Location, birth: Birth) {
         let id = RecordId::new(location, birth);
         let hash = id.hash();

@@ -177,8 +177,26 @@ impl Shard {
         heat
     }
 
-    /// Takes a record; with `known` heat it starts in the main queue.
+    /// Takes a record that may be here already.
     pub(super) fn insert(
+        &mut self,
+        id: RecordId,
+        hash: RecordHash,
+        parts: &[&[u8]],
+        known: Option<u32>,
+    ) {
+        if let Some(old) = self.find(id, hash) {
+            let len = parts.iter().map(|part| part.len()).sum();
+            if self.arena.overwrite(old, len, parts) {
+                return;
+            }
+            self.table.forget(hash, old);
+        }
+        self.insert_new(id, hash, parts, known);
+    }
+
+    /// Takes a record that cannot be here yet; with `known` heat it starts in the main queue.
+    pub(super) fn insert_new(
         &mut self,
         id: RecordId,
         hash: RecordHash,
@@ -188,12 +206,6 @@ impl Shard {
         let len = parts
             .iter()
             .fold(0usize, |sum, part| sum.saturating_add(part.len()));
-        if let Some(old) = self.find(id, hash) {
-            if self.arena.overwrite(old, len, parts) {
-                return;
-            }
-            self.table.forget(hash, old);
-        }
         if len as u64 > self.record_bytes_max() || !self.make_table_room() {
             return;
         }
@@ -218,6 +230,10 @@ impl Shard {
                 self.counters.evictions += 1;
             }
         }
+    }
+
+    pub(super) fn holds(&self, id: RecordId, hash: RecordHash) -> bool {
+        self.find(id, hash).is_some()
     }
 
     #[inline]
