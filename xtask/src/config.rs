@@ -33,6 +33,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("check", Layer::Verb),
     ("sweep", Layer::Verb),
     ("large", Layer::Verb),
+    ("keys", Layer::Verb),
     ("multi_get", Layer::Verb),
     ("range_delete", Layer::Verb),
     ("core", Layer::Core),
@@ -59,11 +60,14 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("*", "write"),
     // One get, shared by iterators and by whatever depends on the present value.
     ("*", "read"),
-    // Values of many records, read in order.
-    ("scan", "large"),
-    ("multi_get", "large"),
-    // The head of a large value that collection finds dead takes its chunks along.
-    ("gc", "large"),
+    // Large values are read, written and dropped in one place.
+    ("*", "large"),
+    // Full keys for the index, wherever it may ask for them.
+    ("*", "keys"),
+    // The check reads superblock and checkpoint by the code that opening trusts.
+    ("check", "recover"),
+    // A sweep finds the owners of chunks in order.
+    ("sweep", "scan"),
     // Segments of the tail become free only when a checkpoint covers them.
     ("gc", "checkpoint"),
     // A sweep removes entries as collection does.

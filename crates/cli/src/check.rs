@@ -34,6 +34,12 @@ fn print(report: &CheckReport) -> Result<(), Failure> {
         report.segments,
         show_bytes(report.bytes)
     ))?;
+    if report.strangers > 0 {
+        output.line(&format!(
+            "{} records wait for an entry of their own (no damage)",
+            report.strangers
+        ))?;
+    }
     for problem in &report.problems {
         output.line(problem)?;
     }

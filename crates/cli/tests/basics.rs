@@ -6,6 +6,7 @@ mod common;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
 use common::{heliox, stderr, Place};
@@ -180,4 +181,42 @@ fn help_shows_examples() {
         heliox().arg("--version").output().unwrap().status.code(),
         Some(0)
     );
+}
+
+#[test]
+fn damage_is_found_and_reported() {
+    let place = Place::with_store();
+    place.ok(&["put", "STORE", "other", "still here"]);
+    let marker = "a value that is easily found";
+    place.ok(&["put", "STORE", "k", marker]);
+    assert!(flip_one_bit(&place.store, marker.as_bytes()));
+    let output = place.run(&["check", "STORE"]);
+    let report = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report}{}", stderr(&output));
+    assert!(report.contains("DAMAGE FOUND"), "{report}");
+    let message = place.fails(2, &["get", "STORE", "k"]);
+    assert_eq!(message.lines().count(), 1, "{message}");
+}
+
+/// Flips one bit of `marker` in whichever file below `dir` holds it.
+fn flip_one_bit(dir: &std::path::Path, marker: &[u8]) -> bool {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if flip_one_bit(&path, marker) {
+                return true;
+            }
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let found = bytes
+            .windows(marker.len())
+            .position(|window| window == marker);
+        if let Some(offset) = found {
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+            file.write_all_at(&[marker[0] ^ 1], offset as u64).unwrap();
+            return true;
+        }
+    }
+    false
 }

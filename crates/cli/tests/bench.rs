@@ -90,7 +90,10 @@ fn a_store_is_reused_in_a_keyspace_of_its_own() {
             "{keys}"
         );
     }
+    bench(&place, &["--num", "100", "--workload", "fillseq"]);
     assert_eq!(place.ok(&["scan", "STORE"]), "k\tv\n");
+    let keys = place.ok(&["scan", "STORE", "--keyspace", "bench", "--keys-only"]);
+    assert_eq!(keys.lines().count(), 100);
 }
 
 #[test]

@@ -27,7 +27,7 @@ use heliox_log::segments::{Segment, SegmentState, SegmentTable};
 use heliox_log::{Log, LogError, LogOptions};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::keyspaces::CHUNKS;
+use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::large;
 use crate::options::Options;
 use crate::recover;
@@ -274,7 +274,7 @@ impl Check {
                 // Beyond the last order that counts: written in a crash, never acknowledged.
                 Scanned::Record { record, .. } if record.seq > segment.last_seq => {}
                 Scanned::Record { location, record } => {
-                    self.check_record(segment, location, &record, &mut tally);
+                    self.check_record(segment, location, &record, &mut tally)?;
                 }
                 Scanned::Gap { from, to, error } => {
                     tally.gaps += 1;
@@ -328,7 +328,7 @@ impl Check {
         location: Location,
         record: &Record<'_>,
         tally: &mut Tally,
-    ) {
+    ) -> Result<()> {
         tally.records += 1;
         let header = &record.header;
         let address = self.log.geometry().address(location);
@@ -338,20 +338,20 @@ impl Check {
                 segment.first_seq, record.seq
             ));
         }
-        if header.keyspace.0 >= self.next_keyspace {
+        if header.keyspace.0 >= self.next_keyspace && header.keyspace != OWNERS {
             self.report.problem(format!(
                 "record {} at address {address:#x}: keyspace id below {} expected, found {}",
                 record.seq, self.next_keyspace, header.keyspace.0
             ));
         }
         if !matches!(header.kind, RecordKind::Put | RecordKind::Tombstone) {
-            return;
+            return Ok(());
         }
         let key = PreparedKey::new(self.seed, header.keyspace, record.key);
         let matches = self.index.lookup(&key);
         let Some(entry) = matches.iter().find(|e| e.location == location) else {
             tally.dead_sum = tally.dead_sum.wrapping_add(key.hash());
-            return;
+            return Ok(());
         };
         tally.live.push(location);
         let is_tombstone = header.kind == RecordKind::Tombstone;
@@ -364,6 +364,7 @@ impl Check {
         if header.chunked {
             self.check_chunks(address, record);
         }
+        self.check_others(location, record, &matches)
     }
 
     /// Every chunk of a large value must have its entry; the chunks themselves are records.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, KeyspaceId, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
 use heliox_index::{Index, PreparedKey};
 use heliox_log::{Log, LogError};
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::keyspaces::Keyspaces;
 use crate::options::Settings;
 use crate::ranges::Ranges;
+use crate::read::Head;
 use crate::root::Root;
 use crate::signals::Signals;
 use crate::snapshots::Snapshots;
@@ -46,9 +47,13 @@ pub(crate) struct Core {
     /// One collection step at a time.
     pub(crate) gc_lock: Mutex<()>,
     /// Tombstones that wait until they may go.
-    pub(crate) tombstones: Mutex<std::collections::VecDeque<Location>>,
+    pub(crate) tombstones: Mutex<std::collections::VecDeque<Head>>,
     /// Numbers the values that are kept in chunks.
     pub(crate) next_value_id: AtomicU64,
+    /// The first of these numbers that this run gives.
+    pub(crate) first_value_id: u64,
+    /// The run before did not end in order: large values without a head may be left.
+    pub(crate) orphans_due: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// When the newest finished sync began, in milliseconds since `opened`.
     pub(crate) synced_at_ms: AtomicU64,
@@ -145,10 +150,11 @@ impl Core {
 
     /// Puts the tombstones that the index holds in line for their sweep.
     pub(crate) fn find_tombstones(&self) {
+        let asked = self.log.last_seq();
         let mut tombstones = self.tombstones.lock();
         self.index.for_each_entry(&mut |entry| {
             if entry.tombstone {
-                tombstones.push_back(entry.location);
+                tombstones.push_back(Head { location: entry.location, asked });
             }
         });
     }

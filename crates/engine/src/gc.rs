@@ -21,7 +21,7 @@ use crate::keys::StoreKeys;
 use crate::error::Result;
 use crate::keyspaces::CHUNKS;
 use crate::large;
-use crate::read::{get, trace, with_scratch, OwnedRecord, Traced, View};
+use crate::read::{get, trace, with_scratch, Head, OwnedRecord, Traced, View};
 use crate::snapshots::DeadVersion;
 use crate::write::{append_and_install, healed_record, Expect, Installed};
 
@@ -90,10 +90,10 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
             continue;
         }
         let agree = segment.displaced_sum == segment.appended_sum && !segment.voided;
-        if !agree || core.snapshots.has_noted(id) {
+        if !agree || is_read(core, id) {
             // Verifying may give a stranger its entry back: then the next step retires it.
             collect(core, id)?;
-            if core.snapshots.has_noted(id) || !agree && heal_strangers(core, id, &segment)? {
+            if is_read(core, id) || !agree && heal_strangers(core, id, &segment)? {
                 continue;
             }
             core.sync()?;
@@ -103,6 +103,13 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
         waiting.retired += 1;
     }
     Ok(waiting)
+}
+
+/// True if a snapshot may need something in the segment that the index does not know.
+fn is_read(core: &Core, id: SegmentId) -> bool {
+    let geometry = core.log.geometry();
+    let places = geometry.location(geometry.start(id))..geometry.location(geometry.end(id));
+    core.snapshots.has_noted(id) || core.snapshots.has_copies(places)
 }
 
 /// The segment whose collection gains most for its cost: much garbage, and old, so that what is
@@ -115,7 +122,7 @@ fn choose_victim(core: &Core) -> Option<SegmentId> {
         let score = |s: &Segment| {
             let live = s.live_bytes().min(segment_bytes);
             let age = u64::from(next_birth.0 - s.birth.0);
-            let gain = u128::from(segment_bytes - live) * u128::from(age) << 20;
+            let gain = (u128::from(segment_bytes - live) * u128::from(age)) << 20;
             (gain / u128::from(segment_bytes + live)) as u64
         };
         let candidates = table.iter().filter(|(_, s)| {
@@ -233,8 +240,12 @@ fn sort_out(core: &Core, harvest: &mut Harvest, notes: &[DeadVersion], at: Owned
             let version = at.record.record().version();
             match original.filter(|o| core.snapshots.needs(version, o.death)) {
                 Some(original) => harvest.retained.push((original, at.record)),
-                None if header.chunked => harvest.dead_heads.push(at.record),
-                None => {}
+                None => {
+                    core.snapshots.forget_copy(at.location);
+                    if header.chunked {
+                        harvest.dead_heads.push(at.record);
+                    }
+                }
             }
         }
         RecordKind::Commit | RecordKind::RangeDelete | RecordKind::Keyspace => {}
@@ -295,7 +306,7 @@ fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<()> {
     if let Installed::Done { appended, .. } = installed {
         core.counters.gc_moved_records.add(1);
         if header.kind == RecordKind::Tombstone {
-            core.tombstones.lock().push_back(appended.location);
+            core.tombstones.lock().push_back(Head::of(&appended));
         }
     }
     Ok(())
@@ -317,19 +328,26 @@ fn retain(core: &Core, original: DeadVersion, record: &OwnedRecord) -> Result<()
     Ok(())
 }
 
-/// Deletes the chunks of a large value whose head died, unless a copy of the head lives on.
+/// Deletes the chunks of a large value whose head died, unless a copy of the head lives on or a
+/// snapshot reads one.
 fn forget_chunks(core: &Core, head: &OwnedRecord) -> Result<()> {
     let Some(id) = large::Head::decode(&head.value) else {
         return Ok(());
     };
-    let mut in_use = head.header.keyspace == CHUNKS;
-    let key = core.prepare(head.header.keyspace, &head.key);
-    get(core, &key, View::Latest, &mut |record| {
-        in_use |= record.header.chunked && record.value == head.value;
-        Ok(())
-    })?;
-    if in_use {
+    if head.header.keyspace == CHUNKS {
         return Ok(());
+    }
+    let key = core.prepare(head.header.keyspace, &head.key);
+    let views = core.snapshots.orders().into_iter().map(View::At);
+    for view in views.chain([View::Latest]) {
+        let mut in_use = false;
+        get(core, &key, view, &mut |record| {
+            in_use = record.header.chunked && record.value == head.value;
+            Ok(())
+        })?;
+        if in_use {
+            return Ok(());
+        }
     }
     large::forget(core, id)
 }
@@ -355,26 +373,30 @@ fn heal_strangers(core: &Core, id: SegmentId, segment: &Segment) -> Result<bool>
             continue;
         }
         let record = OwnedRecord::of(&record);
-        healed |= heal(core, &record)?;
+        healed |= heal(core, &record, !segment.voided)?;
     }
     Ok(healed)
 }
 
 /// Heals one dead record if no entry's record is of its key and its key was not taken over rightly.
-fn heal(core: &Core, stranger: &OwnedRecord) -> Result<bool> {
+/// `sums_differ`: the sums tell that a record of the segment lost its entry to another key.
+fn heal(core: &Core, stranger: &OwnedRecord, sums_differ: bool) -> Result<bool> {
     let key = core.prepare(stranger.header.keyspace, &stranger.key);
+    let asked = core.log.last_seq();
     let matches = core.index.lookup(&key);
     let mut is_lost = false;
     for entry in matches.iter() {
-        match with_scratch(|scratch| trace(core, &key, entry.location, scratch))? {
+        let head = Head { location: entry.location, asked };
+        match with_scratch(|scratch| trace(core, &key, head, scratch))? {
             Traced::Own => return Ok(false),
             Traced::Stale => return Ok(true),
             Traced::Hidden(seq) if seq == stranger.seq => is_lost = true,
             // A newer version of the key is hidden there; it is healed with its own segment.
             Traced::Hidden(_) => return Ok(false),
             Traced::Origin => {}
-            // The chain no longer tells; the sums say that a record lost its entry.
-            Traced::Broken => is_lost = true,
+            // The chain no longer tells. Without the sums' word the record died rightly: else a key
+            // that was deleted would come back.
+            Traced::Broken => is_lost |= sums_differ,
         }
     }
     if !is_lost || stranger.record().is_tombstone() {

@@ -6,7 +6,7 @@ use heliox_format::ids::KeyspaceId;
 use heliox_index::Direction;
 
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::keyspaces::KeyspaceState;
 use crate::large;
 use crate::options::WriteOptions;
@@ -475,7 +475,8 @@ impl IterOptions {
     }
 }
 
-/// Keys and values in order. After an error it is at its end.
+/// Keys and values in order. A record that is damaged gives its error, and the next item is the next
+/// record that can be read; after any other error it is at its end.
 pub struct Iter {
     scan: Scan,
     ended: bool,
@@ -488,8 +489,12 @@ impl Iterator for Iter {
         if self.ended {
             return None;
         }
-        let item = self.scan.next().transpose();
-        self.ended = !matches!(item, Some(Ok(_)));
+        let item = self.scan.check_open().and_then(|()| self.scan.next()).transpose();
+        self.ended = match &item {
+            None => true,
+            Some(Err(error)) => error.kind() != ErrorKind::Damaged,
+            Some(Ok(_)) => false,
+        };
         item
     }
 }

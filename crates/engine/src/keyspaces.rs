@@ -10,6 +10,8 @@ use parking_lot::RwLock;
 
 /// The keyspace that holds the chunks of large values. No user can name it.
 pub(crate) const CHUNKS: KeyspaceId = KeyspaceId(0);
+/// The keyspace that says who owns a large value. No user can name it.
+pub(crate) const OWNERS: KeyspaceId = KeyspaceId(u32::MAX);
 /// The id of the first keyspace that a user creates.
 pub(crate) const FIRST_ID: u32 = 1;
 

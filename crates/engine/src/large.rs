@@ -1,8 +1,8 @@
 //! Values too large for one record: cut into chunks in a hidden keyspace, the head written last.
 //!
 //! The head is the user's record and holds the value's id and length; the chunks' keys are the id
-//! and a number, so one range holds them all, and a note beside them names the owner. A head that
-//! is not written leaves chunks that nobody reads; [`owner_of`] lets the sweep find them.
+//! and a number, so one range holds them all. A note in a second hidden keyspace names the owner:
+//! a crash before the head leaves chunks that nobody reads, and the sweep finds them by the note.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,9 @@ use heliox_format::record::Record;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::keyspaces::CHUNKS;
+use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::read::{get, View};
 use crate::write::{check_sizes, delete_for_collection, put_undurable, Stored};
-
-const OWNER_NUMBER: u32 = u32::MAX;
 
 /// What the head of a chunked value says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +67,8 @@ pub(crate) fn store<'v>(
     let mut owner = keyspace.0.to_be_bytes().to_vec();
     owner.extend_from_slice(key);
     let plain = |bytes| Stored { bytes, chunked: false };
-    put_undurable(core, CHUNKS, &chunk_key(id, OWNER_NUMBER), plain(&owner), None)?;
+    let note = [&(value.len() as u64).to_le_bytes()[..], &owner].concat();
+    put_undurable(core, OWNERS, &id.to_be_bytes(), plain(&note), None)?;
     for (number, chunk) in value.chunks(CHUNK_BYTES).enumerate() {
         put_undurable(core, CHUNKS, &chunk_key(id, number as u32), plain(chunk), None)?;
     }
@@ -123,21 +122,32 @@ pub(crate) fn load_range(
 
 /// Deletes the chunks of a value that nobody can read any more.
 pub(crate) fn forget(core: &Core, head: Head) -> Result<()> {
-    for number in (0..head.chunks()).chain([OWNER_NUMBER]) {
+    for number in 0..head.chunks() {
         delete_for_collection(core, CHUNKS, &chunk_key(head.id, number))?;
     }
-    Ok(())
+    // The note goes last: what a crash leaves is found by it.
+    delete_for_collection(core, OWNERS, &head.id.to_be_bytes())
 }
 
-/// Who owns the value with this id: keyspace and key; none if the note is gone.
-pub(crate) fn owner_of(core: &Core, id: u64) -> Result<Option<(KeyspaceId, Vec<u8>)>> {
-    let key = chunk_key(id, OWNER_NUMBER);
-    let mut owner = None;
-    get(core, &core.prepare(CHUNKS, &key), View::Latest, &mut |note| {
-        if let Some((keyspace, key)) = note.value.split_first_chunk::<4>() {
-            owner = Some((KeyspaceId(u32::from_be_bytes(*keyspace)), key.to_vec()));
-        }
+/// Deletes the chunks of a value that a crash, or a collection that it cut short, left without a
+/// head. `note` is the record that names the owner.
+pub(crate) fn forget_if_orphan(core: &Core, id: &[u8], note: &[u8]) -> Result<bool> {
+    let Some(head) = id.try_into().ok().map(u64::from_be_bytes).zip(Reader::new(note).u64()) else {
+        return Err(Error::damaged("the note of a large value's owner does not decode"));
+    };
+    let head = Head { id: head.0, len_bytes: head.1 };
+    let Some((keyspace, key)) = note[8..].split_first_chunk::<4>() else {
+        return Err(Error::damaged("the note of a large value's owner does not decode"));
+    };
+    let keyspace = KeyspaceId(u32::from_be_bytes(*keyspace));
+    let mut is_owned = false;
+    get(core, &core.prepare(keyspace, key), View::Latest, &mut |record| {
+        is_owned = record.header.chunked && Head::decode(record.value) == Some(head);
         Ok(())
     })?;
-    Ok(owner)
+    if is_owned {
+        return Ok(false);
+    }
+    forget(core, head)?;
+    Ok(true)
 }

@@ -40,6 +40,7 @@ mod checkpoint;
 mod core;
 mod error;
 mod gc;
+mod installs;
 mod keys;
 mod keyspace;
 mod keyspaces;

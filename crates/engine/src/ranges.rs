@@ -95,17 +95,20 @@ impl Ranges {
         }
     }
 
-    /// Drops intervals that were swept before the checkpoint's cut and before every snapshot.
+    /// Drops intervals that were swept before the checkpoint's cut and before every snapshot: one
+    /// that was taken before the sweep's end may still reach a covered version through the record
+    /// that displaced it.
     pub(crate) fn drop_done(&self, checkpointed: SeqNo, oldest_snapshot: Option<SeqNo>) {
         let mut ranges = self.ranges.write();
         ranges.retain(|r| {
             let covered = r.swept.is_some_and(|at| at < checkpointed);
-            let needed = oldest_snapshot.is_some_and(|s| s < r.entry.seq);
+            let needed = oldest_snapshot.zip(r.swept).is_some_and(|(s, at)| s < at);
             !covered || needed
         });
         self.count.store(ranges.len(), Ordering::SeqCst);
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -159,9 +162,9 @@ mod tests {
         ranges.note_swept(SeqNo(10), SeqNo(20));
         ranges.drop_done(SeqNo(20), None);
         assert_eq!(ranges.len(), 1);
-        ranges.drop_done(SeqNo(21), Some(SeqNo(9)));
+        ranges.drop_done(SeqNo(21), Some(SeqNo(19)));
         assert_eq!(ranges.len(), 1);
-        ranges.drop_done(SeqNo(21), Some(SeqNo(10)));
+        ranges.drop_done(SeqNo(21), Some(SeqNo(20)));
         assert_eq!(ranges.len(), 0);
     }
 

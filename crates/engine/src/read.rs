@@ -8,8 +8,9 @@ use std::cell::RefCell;
 
 use heliox_format::bytes::{Reader, WriteBytes};
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
-use heliox_format::record::{decode_header, Decoded, Record, RecordHeader};
-use heliox_index::PreparedKey;
+use heliox_format::record::{decode_header, Decoded, Record, RecordHeader, RecordKind};
+use heliox_index::{Entry, PreparedKey};
+use heliox_log::append::Appended;
 use heliox_log::read::{Found, ReadBuf};
 use smallvec::SmallVec;
 
@@ -59,6 +60,22 @@ pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
     })
 }
 
+/// What an index entry points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) location: Location,
+    /// An order that was given before the index was asked, or that of the record meant: a segment
+    /// that began later holds other records at the location.
+    pub(crate) asked: SeqNo,
+}
+
+impl Head {
+    /// A record that was appended just now.
+    pub(crate) fn of(appended: &Appended) -> Head {
+        Head { location: appended.location, asked: appended.seq }
+    }
+}
+
 /// What a chain of versions says of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chain {
@@ -80,14 +97,17 @@ pub(crate) fn get(
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<bool> {
     for attempt in 0..RETRIES_MAX {
+        let asked = core.log.last_seq();
         let matches = core.index.lookup(key);
         let answer = match matches[..] {
             [] => return Ok(false),
             [entry] => with_scratch(|scratch| {
-                follow_chain(core, key, entry.location, view, scratch, sink)
+                let head = Head { location: entry.location, asked };
+                follow_chain(core, key, head, view, scratch, sink)
             })?,
             _ => {
-                let heads: SmallVec<[Location; 4]> = matches.iter().map(|e| e.location).collect();
+                let head = |e: &Entry| Head { location: e.location, asked };
+                let heads: SmallVec<[Head; 4]> = matches.iter().map(head).collect();
                 newest_of(core, key, &heads, view, sink)?
             }
         };
@@ -112,7 +132,7 @@ pub(crate) fn back_off(attempt: usize) {
 fn newest_of(
     core: &Core,
     key: &PreparedKey<'_>,
-    heads: &[Location],
+    heads: &[Head],
     view: View,
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<Chain> {
@@ -146,7 +166,7 @@ fn newest_of(
 pub(crate) fn follow_chain(
     core: &Core,
     key: &PreparedKey<'_>,
-    head: Location,
+    head: Head,
     view: View,
     scratch: &mut Scratch,
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
@@ -188,7 +208,7 @@ pub(crate) enum Traced {
 pub(crate) fn trace(
     core: &Core,
     key: &PreparedKey<'_>,
-    head: Location,
+    head: Head,
     scratch: &mut Scratch,
 ) -> Result<Traced> {
     let is_own = |r: &Record<'_>| r.key == key.key() && r.header.keyspace == key.keyspace();
@@ -267,9 +287,10 @@ pub(crate) fn older_version(record: &Record<'_>) -> Option<DeadVersion> {
 /// The record that an index entry points to; none if the entry is outdated.
 pub(crate) fn fetch<'s>(
     core: &Core,
-    location: Location,
+    head: Head,
     scratch: &'s mut Scratch,
 ) -> Result<Option<Record<'s>>> {
+    let Head { location, asked } = head;
     let Scratch { read, cached } = scratch;
     let Some(segment) = core.log.geometry().segment_at(location) else {
         return Err(core.fail_internal("an index entry points beyond the store"));
@@ -280,13 +301,23 @@ pub(crate) fn fetch<'s>(
         cached.extend_from_slice(bytes);
     };
     if core.cache.get(location, birth, copy).is_some() {
-        return Ok(decode_cached(cached));
+        return Ok(decode_cached(cached).filter(|_| !is_reused(core, segment, asked)));
     }
-    let found = core.log.read(location, read)?;
+    let found = core.log.read(location, read);
+    if is_reused(core, segment, asked) {
+        return Ok(None);
+    }
+    let found = found?;
     if let Some(found) = &found {
         note_read(core, location, found);
     }
     Ok(found.map(|f| f.record))
+}
+
+/// True if the segment began after the order `asked`: what was read of it since may be of another
+/// record than the one meant, or of a checkpoint.
+pub(crate) fn is_reused(core: &Core, segment: SegmentId, asked: SeqNo) -> bool {
+    core.log.views().first_seq(segment) > asked
 }
 
 /// Runs `work` with the thread's memory for reads.
@@ -325,18 +356,26 @@ pub(crate) fn read_version(
     scratch: &mut Scratch,
 ) -> Result<Option<OwnedRecord>> {
     let segment = core.log.geometry().segment_at(dead.location);
-    if segment.is_some_and(|id| is_link_alive(core, id, dead.death)) {
+    if let Some(id) = segment.filter(|id| is_link_alive(core, *id, dead.death)) {
         // Not through the cache: it holds what entries point to, and this is no such record.
-        let found = core.log.read(dead.location, &mut scratch.read)?;
-        if let Some(found) = found.filter(|f| f.record.seq < dead.death) {
-            return Ok(Some(OwnedRecord::of(&found.record)));
+        let found = core.log.read(dead.location, &mut scratch.read);
+        if is_link_alive(core, id, dead.death) {
+            return Ok(found?.map(|f| OwnedRecord::of(&f.record)));
         }
     }
-    let Some(copy) = core.snapshots.copy_of(dead) else {
-        return Ok(None);
-    };
-    let found = core.log.read(copy, &mut scratch.read)?;
-    Ok(found.map(|f| OwnedRecord::of(&f.record)))
+    let mut last = None;
+    loop {
+        let asked = core.log.last_seq();
+        let copy = core.snapshots.copy_of(dead);
+        // A copy that cannot be read was moved on meanwhile; it is gone if it is still named so.
+        let Some(location) = copy.filter(|_| copy != last) else {
+            return Ok(None);
+        };
+        if let Some(record) = fetch(core, Head { location, asked }, scratch)? {
+            return Ok(Some(OwnedRecord::of(&record)));
+        }
+        last = copy;
+    }
 }
 
 /// A link holds only if its target's segment is older than the record that links.
@@ -375,7 +414,7 @@ pub(crate) fn cache_record(
     head.extend_from_slice(&record.seq.0.to_le_bytes());
     let mut header = record.header;
     header.seq_gap = 0;
-    header.encode(&mut Head(&mut head));
+    header.encode(&mut CachedHead(&mut head));
     let parts = [&head, record.key, record.value];
     match arrival {
         Arrival::Read => core.cache.insert(location, birth, &parts),
@@ -386,9 +425,9 @@ pub(crate) fn cache_record(
     }
 }
 
-struct Head<'a>(&'a mut SmallVec<[u8; 96]>);
+struct CachedHead<'a>(&'a mut SmallVec<[u8; 96]>);
 
-impl WriteBytes for Head<'_> {
+impl WriteBytes for CachedHead<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -429,6 +468,17 @@ impl OwnedRecord {
     pub(crate) fn record(&self) -> Record<'_> {
         Record { header: self.header, seq: self.seq, key: &self.key, value: &self.value }
     }
+
+    /// As [`OwnedRecord::of`], but without the value of a user's record.
+    pub(crate) fn without_value(record: &Record<'_>) -> OwnedRecord {
+        let is_users = matches!(record.header.kind, RecordKind::Put | RecordKind::Tombstone);
+        OwnedRecord {
+            header: record.header,
+            seq: record.seq,
+            key: record.key.to_vec(),
+            value: if is_users { Vec::new() } else { record.value.to_vec() },
+        }
+    }
 }
 
 /// What the index and the log say of a key right now, for a conditional write.
@@ -452,9 +502,10 @@ pub(crate) enum Looked {
 /// Reads what a key is now, verified by its record, with the entries that a condition can name.
 pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Looked> {
     for attempt in 0..RETRIES_MAX {
+        let asked = core.log.last_seq();
         let matches = core.index.lookup(key);
         let seen: SmallVec<[Location; 2]> = matches.iter().map(|e| e.location).collect();
-        match with_scratch(|scratch| present_of(core, key, &seen, scratch))? {
+        match with_scratch(|scratch| present_of(core, key, &seen, asked, scratch))? {
             Some((own, value, pending)) => {
                 if pending {
                     return Ok(Looked::Pending);
@@ -473,12 +524,14 @@ fn present_of(
     core: &Core,
     key: &PreparedKey<'_>,
     seen: &[Location],
+    asked: SeqNo,
     scratch: &mut Scratch,
 ) -> Result<Option<PresentParts>> {
     let (mut own, mut newest) = (None, SeqNo::ZERO);
     let mut value: Option<OwnedRecord> = None;
-    for head in seen {
-        let Some(record) = fetch(core, *head, scratch)? else {
+    for location in seen {
+        let head = Head { location: *location, asked };
+        let Some(record) = fetch(core, head, scratch)? else {
             return Ok(None);
         };
         if core.batches.is_pending(&record) {
@@ -486,7 +539,7 @@ fn present_of(
         }
         let is_own = record.key == key.key() && record.header.keyspace == key.keyspace();
         let mut copy = None;
-        let answer = follow_chain(core, key, *head, View::Latest, scratch, &mut |record| {
+        let answer = follow_chain(core, key, head, View::Latest, scratch, &mut |record| {
             copy = Some(OwnedRecord::of(record));
             Ok(())
         })?;
@@ -497,7 +550,7 @@ fn present_of(
             Chain::Value(version) => (version, copy),
         };
         if is_own {
-            own = Some(*head);
+            own = Some(*location);
         }
         if version >= newest {
             newest = version;

@@ -14,10 +14,10 @@ use heliox_format::checkpoint::{
 };
 use heliox_format::error::DecodeError;
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
-use heliox_format::record::{Record, RecordKind};
+use heliox_format::record::RecordKind;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
-use heliox_index::{Action, Entry, Index, IndexOptions, PreparedKey};
+use heliox_index::{Index, IndexOptions, PreparedKey};
 use heliox_log::geometry::LogGeometry;
 use heliox_format::frame::advance;
 use heliox_log::scan::{find_segment_header, read_segment_header, Scanned, SegmentScanner};
@@ -25,8 +25,8 @@ use heliox_log::segments::{SegmentState, SegmentTable};
 use heliox_log::{Log, LogOptions};
 use heliox_media::{AlignedBuf, Media};
 
-use crate::keys::LogKeys;
 use crate::error::{Error, Result};
+use crate::installs::{Installs, TailRecord};
 use crate::read::OwnedRecord;
 
 /// What recovery found and made.
@@ -413,7 +413,7 @@ impl<'a> StreamReader<'a> {
             match scanner.next() {
                 Some(Scanned::Record { location, record }) => {
                     if record.seq > after && record.seq <= last {
-                        let owned = OwnedRecord::of(&record);
+                        let owned = OwnedRecord::without_value(&record);
                         self.current = Some((segment.id, location, owned));
                         return Ok(());
                     }
@@ -475,6 +475,7 @@ struct Replay<'a> {
     accounts: BTreeMap<SegmentId, Account>,
     written: BTreeMap<SegmentId, u64>,
     batches: BTreeMap<u64, OpenBatch>,
+    installs: Installs,
     damage: Vec<String>,
     bytes_read: u64,
 }
@@ -501,6 +502,7 @@ impl<'a> Replay<'a> {
             accounts: BTreeMap::new(),
             written: BTreeMap::new(),
             batches: BTreeMap::new(),
+            installs: Installs::default(),
             damage: Vec::new(),
             bytes_read: 0,
         }
@@ -539,7 +541,7 @@ impl<'a> Replay<'a> {
             self.last = durable;
         }
         self.bytes_read = readers.iter().map(|r| r.bytes_read).sum();
-        Ok(())
+        self.apply_installs()
     }
 
     /// A missing order is damage if a later frame says that it was durable.
@@ -630,35 +632,35 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Does to the index what the record says that it did.
+    /// Puts the record in line for the index, unless the image has its effect already.
     fn install(&mut self, location: Location, record: &OwnedRecord) -> Result<()> {
-        let mut internal = record.header.keyspace.0.to_be_bytes().to_vec();
-        internal.extend_from_slice(&record.key);
+        let keyspace = record.header.keyspace;
+        let internal = [&keyspace.0.to_be_bytes()[..], &record.key].concat();
         if self.loaded.orders.covers(&internal, record.seq) {
             return Ok(());
         }
-        let key = PreparedKey::new(self.seed, record.header.keyspace, &record.key);
-        let tombstone = record.header.kind == RecordKind::Tombstone;
-        let new = Entry { location, tombstone };
-        let displaced = record.header.displaced;
-        let keys = LogKeys { log: self.log };
-        let missed = self.loaded.index.update(&key, &keys, |matches| {
-            let Some(old) = displaced else {
-                return (Action::Insert(new), false);
-            };
-            if matches.iter().any(|e| e.location == old) {
-                return (Action::Replace { old, new }, false);
-            }
-            // The record that had the entry was lost to damage: its predecessor still has it.
-            match matches {
-                [one] => (Action::Replace { old: one.location, new }, true),
-                _ => (Action::Insert(new), true),
-            }
-        })?;
-        if missed && self.damage.is_empty() {
+        self.installs.push(&TailRecord {
+            keyspace,
+            key: &record.key,
+            tombstone: record.header.kind == RecordKind::Tombstone,
+            seq: record.seq,
+            location,
+            displaced: record.header.displaced,
+        });
+        if self.installs.is_full() {
+            self.apply_installs()?;
+        }
+        Ok(())
+    }
+
+    fn apply_installs(&mut self) -> Result<()> {
+        let missed = self.installs.apply(self.log, &self.loaded.index, self.seed)?;
+        // After damage that was reported it is no news that links lead nowhere.
+        if let (Some(first), true) = (missed.iter().min(), self.damage.is_empty()) {
             self.damage.push(format!(
-                "record {} displaced a record that the index does not know",
-                record.seq
+                "{} records, the first of order {first}, displaced records that the index does \
+                 not know",
+                missed.len()
             ));
         }
         Ok(())

@@ -5,19 +5,21 @@
 //! tell. The cursor is the last key passed, so whatever happens to the index between two steps
 //! (splits, moves, overwrites), no key is missed or given twice.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::record::Record;
 use heliox_index::{Direction, Next, PreparedKey, ScanBatch, ScanEntry, ScanFrom};
 use heliox_log::read::ReadBuf;
+use heliox_log::LogError;
 
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::large;
 use crate::read::{
-    back_off, follow_chain, is_gone, is_visible, note_read, with_scratch, Chain, OwnedRecord, View,
+    back_off, follow_chain, is_gone, is_reused, is_visible, note_read, with_scratch, Chain, Head,
+    OwnedRecord, View,
 };
 use crate::snapshot::SnapshotGuard;
 
@@ -90,7 +92,9 @@ pub(crate) struct Scan {
     cursor: Cursor,
     /// The last key that was passed; keys at or before it are not given again.
     passed: Option<Vec<u8>>,
-    ready: VecDeque<Item>,
+    ready: VecDeque<Result<Item>>,
+    /// Entries whose records are damaged and were told.
+    damaged: HashSet<Location>,
     entries: usize,
     batch: ScanBatch,
     buf: ReadBuf,
@@ -117,24 +121,32 @@ impl Scan {
             cursor,
             passed: None,
             ready: VecDeque::new(),
+            damaged: HashSet::new(),
             entries: FIRST_ENTRIES,
             batch: ScanBatch::default(),
             buf: ReadBuf::default(),
         }
     }
 
-    /// The next key and value; none at the end.
+    /// Refuses to go on for a user once the store is closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.core.check_open()
+    }
+
+    /// The next key and value; none at the end. After an error of damage it goes on with the next
+    /// record that can be read.
     pub(crate) fn next(&mut self) -> Result<Option<Item>> {
         let mut stale = 0;
         loop {
             if let Some(item) = self.ready.pop_front() {
-                return Ok(Some(item));
+                return item.map(Some);
             }
             if matches!(self.cursor, Cursor::Done) {
                 return Ok(None);
             }
-            self.core.check_open()?;
-            if self.step()? {
+            // What a step cannot pass by ends the iteration, or it would end no more.
+            let stepped = self.step().inspect_err(|_| self.ready.clear());
+            if stepped.as_ref().map_err(|_| self.cursor = Cursor::Done).is_ok_and(|done| *done) {
                 stale = 0;
             } else {
                 stale += 1;
@@ -149,21 +161,25 @@ impl Scan {
 
     /// Reads the next entries; false if some of them moved meanwhile and the step must be repeated.
     fn step(&mut self) -> Result<bool> {
+        let asked = self.core.log.last_seq();
         self.ask_index();
-        let entries = std::mem::take(&mut self.batch.entries);
-        let records = self.read_records(&entries);
+        let mut entries = std::mem::take(&mut self.batch.entries);
+        let found = entries.len();
+        entries.retain(|e| !self.damaged.contains(&e.entry.location));
+        let records = self.read_records(&mut entries, asked);
+        let spoilt = entries.len() < found;
         let Some(records) = records? else {
             self.batch.entries = entries;
             return Ok(false);
         };
-        let Some(visible) = self.visible(&entries, records)? else {
+        let Some(visible) = self.visible(&entries, records, asked)? else {
             self.batch.entries = entries;
             return Ok(false);
         };
         self.batch.entries = entries;
         let furthest = visible.furthest;
         self.give(visible.items)?;
-        self.advance(furthest);
+        self.advance(furthest, spoilt);
         Ok(true)
     }
 
@@ -175,8 +191,13 @@ impl Scan {
         self.core.index.scan(from, self.direction, self.entries, &mut self.batch);
     }
 
-    /// The records of the entries, in one batch of reads; none if one of them is gone.
-    fn read_records(&mut self, entries: &[ScanEntry]) -> Result<Option<Vec<OwnedRecord>>> {
+    /// The records of the entries, in one batch of reads; none if one of them is gone. Entries of
+    /// damaged records are told once and taken out.
+    fn read_records(
+        &mut self,
+        entries: &mut Vec<ScanEntry>,
+        asked: SeqNo,
+    ) -> Result<Option<Vec<OwnedRecord>>> {
         let locations: Vec<Location> = entries.iter().map(|e| e.entry.location).collect();
         let mut records: Vec<Option<OwnedRecord>> = vec![None; locations.len()];
         let mut missing = Vec::new();
@@ -188,18 +209,33 @@ impl Scan {
         }
         let wanted: Vec<Location> = missing.iter().map(|(_, l)| *l).collect();
         let (core, mut failed) = (&self.core, None);
+        let mut damaged: Vec<(usize, Error)> = Vec::new();
         core.log.read_many(&wanted, &mut self.buf, &mut |n, found| match found {
             Ok(Some(found)) => {
                 note_read(core, wanted[n], &found);
                 records[missing[n].0] = Some(OwnedRecord::of(&found.record));
             }
             Ok(None) => {}
+            Err(error @ LogError::Damaged(_)) => damaged.push((missing[n].0, error.into())),
             Err(error) => failed = Some(error),
         })?;
-        match failed {
-            Some(error) => Err(Error::from(error)),
-            None => Ok(records.into_iter().collect()),
+        // Segments that began after the index was asked hold other records at these places.
+        let geometry = core.log.geometry();
+        let is_reused =
+            |l: &Location| geometry.segment_at(*l).is_some_and(|id| is_reused(core, id, asked));
+        if locations.iter().any(is_reused) {
+            return Ok(None);
         }
+        if let Some(error) = failed {
+            return Err(Error::from(error));
+        }
+        damaged.sort_by_key(|(i, _)| std::cmp::Reverse(*i));
+        for (i, error) in damaged {
+            self.damaged.insert(entries.remove(i).entry.location);
+            records.remove(i);
+            self.ready.push_back(Err(error));
+        }
+        Ok(records.into_iter().collect())
     }
 
     /// What the snapshot sees of the records, in order; none if an entry turned out stale.
@@ -207,6 +243,7 @@ impl Scan {
         &self,
         entries: &[ScanEntry],
         records: Vec<OwnedRecord>,
+        asked: SeqNo,
     ) -> Result<Option<Visible>> {
         let view = View::At(self.snapshot.seq());
         let mut seen: Vec<Seen> = Vec::with_capacity(records.len());
@@ -224,7 +261,8 @@ impl Scan {
             if !self.bounds.holds(keyspace, &key) || !self.is_ahead(&key) {
                 continue;
             }
-            match self.version(view, entry.entry.location, head)? {
+            let place = Head { location: entry.entry.location, asked };
+            match self.version(view, place, head)? {
                 Versioned::Stale => return Ok(None),
                 Versioned::Absent => {}
                 Versioned::Seen(version, record) => {
@@ -263,7 +301,7 @@ impl Scan {
     }
 
     /// The version of the head's own key that the snapshot sees.
-    fn version(&self, view: View, location: Location, head: OwnedRecord) -> Result<Versioned> {
+    fn version(&self, view: View, place: Head, head: OwnedRecord) -> Result<Versioned> {
         let core = &*self.core;
         let record: Record<'_> = head.record();
         if is_visible(core, &record, view) {
@@ -274,7 +312,7 @@ impl Scan {
         let key = PreparedKey::new(core.hash_seed, head.header.keyspace, &head.key);
         let mut copy = None;
         let chain = with_scratch(|scratch| {
-            follow_chain(core, &key, location, view, scratch, &mut |record| {
+            follow_chain(core, &key, place, view, scratch, &mut |record| {
                 copy = Some(OwnedRecord::of(record));
                 Ok(())
             })
@@ -289,23 +327,34 @@ impl Scan {
 
     fn give(&mut self, items: Vec<(Vec<u8>, OwnedRecord)>) -> Result<()> {
         for (key, record) in items {
+            self.passed = Some(key.clone());
             let value = if self.keys_only {
-                Vec::new()
+                Ok(Vec::new())
             } else if record.header.chunked {
                 // A snapshot keeps its chunks, so they cannot have gone.
-                large::load(&self.core, &record.record())?
-                    .ok_or_else(|| Error::damaged("a chunk of a large value is missing"))?
+                let gone = || Error::damaged("a chunk of a large value is missing");
+                large::load(&self.core, &record.record()).and_then(|v| v.ok_or_else(gone))
             } else {
-                record.value
+                Ok(record.value)
             };
-            self.passed = Some(key.clone());
-            self.ready.push_back((key, value));
+            match value {
+                Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
+                value => self.ready.push_back(value.map(|value| (key, value))),
+            }
         }
         Ok(())
     }
 
-    /// Moves the cursor behind everything that was read.
-    fn advance(&mut self, furthest: Option<Vec<u8>>) {
+    /// Moves the cursor behind everything that was read. Without the keys of damaged records it may
+    /// have to ask for more, from the same place on.
+    fn advance(&mut self, furthest: Option<Vec<u8>>, spoilt: bool) {
+        if spoilt && self.batch.next == Next::More {
+            if let Some(key) = furthest {
+                self.cursor = Cursor::At(key);
+            }
+            self.entries *= 2;
+            return;
+        }
         let key = match (std::mem::take(&mut self.batch.next), furthest) {
             (Next::Leaf(key), _) | (Next::More, Some(key)) => key,
             (Next::End, _) | (Next::More, None) => {
@@ -319,11 +368,6 @@ impl Scan {
         }
         self.entries = (self.entries * 2).min(ENTRIES_MAX);
         self.cursor = Cursor::At(key);
-    }
-
-    /// The order that the iteration sees.
-    pub(crate) fn seq(&self) -> SeqNo {
-        self.snapshot.seq()
     }
 }
 

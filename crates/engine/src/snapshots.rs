@@ -14,6 +14,7 @@
 //! Lock order: a leaf's lock, then the lock here. Nothing is called with the lock held.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
@@ -39,7 +40,7 @@ struct Inner {
     noted: HashMap<SegmentId, Vec<DeadVersion>>,
     noted_count: u64,
     copies: HashMap<DeadVersion, Location>,
-    originals: HashMap<Location, DeadVersion>,
+    originals: BTreeMap<Location, DeadVersion>,
 }
 
 /// The live snapshots of a store.
@@ -172,6 +173,25 @@ impl Snapshots {
             inner.originals.remove(&previous);
         }
         inner.originals.insert(copy, original);
+    }
+
+    /// True if copies lie at some of these places.
+    pub(crate) fn has_copies(&self, places: Range<Location>) -> bool {
+        self.any() && self.inner.lock().originals.range(places).next().is_some()
+    }
+
+    /// Notes that no snapshot needs the copy at `location` any more.
+    pub(crate) fn forget_copy(&self, location: Location) {
+        let mut inner = self.inner.lock();
+        if let Some(original) = inner.originals.remove(&location) {
+            inner.copies.remove(&original);
+        }
+    }
+
+    /// The orders that readable snapshots read at.
+    pub(crate) fn orders(&self) -> Vec<SeqNo> {
+        let floor = SeqNo(self.floor.load(Ordering::Acquire));
+        self.inner.lock().live.range(floor..).map(|(seq, _)| *seq).collect()
     }
 
     /// Which dead version the retained copy at `location` stands for, if it is still in use.

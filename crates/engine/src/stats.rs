@@ -288,6 +288,8 @@ pub(crate) struct OperationCounters {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     operations: [OperationCounters; SLOTS],
+    /// User bytes of earlier runs.
+    pub(crate) user_bytes_before: Counter,
     pub(crate) foreground_reads: Counter,
     pub(crate) checkpoint_bytes_written: Counter,
     pub(crate) metadata_bytes_written: Counter,

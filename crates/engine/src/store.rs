@@ -130,7 +130,8 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
     let counters = Counters::default();
     counters.recovery_tail_records.add(recovered.tail_records);
     counters.recovery_bytes_read.add(recovered.bytes_read);
-    counters.operations().user_bytes_written.add(recovered.meta.user_bytes);
+    counters.user_bytes_before.add(recovered.meta.user_bytes);
+    counters.metadata_bytes_written.add(root.creation_bytes_written());
     counters.damage_found.add(recovered.damage.len() as u64);
     let log_options = LogOptions {
         geometry,
@@ -156,10 +157,12 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         gc_lock: Mutex::new(()),
         tombstones: Mutex::default(),
         next_value_id: AtomicU64::new(recovered.next_value_id),
+        first_value_id: recovered.next_value_id,
+        orphans_due: AtomicBool::new(!superblock.clean),
         closed: AtomicBool::new(false),
         synced_at_ms: AtomicU64::new(0),
         log_bytes_at_checkpoint: AtomicU64::new(0),
-        damage: Mutex::new(recovered.damage),
+        damage: Mutex::new([root.warnings(), &recovered.damage].concat()),
         quarantined: Mutex::default(),
         opened: begun,
         index: recovered.index,

@@ -1,9 +1,11 @@
-//! Sweeps: tombstones that nobody needs any more, and entries that a range delete covers.
+//! Sweeps: tombstones that nobody needs any more, entries that a range delete covers, and, once
+//! after an unclean end, chunks of large values that have no head.
 //!
-//! Both take index entries away without a record that says so. That is sound because a checkpoint
+//! The first two take index entries away without a record that says so. That is sound because a checkpoint
 //! that covers the removal is awaited before the segments concerned are reused, and because replay
 //! from an older checkpoint finds the tombstone, or the interval, again.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use heliox_format::checkpoint::RangeEntry;
@@ -15,8 +17,12 @@ use heliox_log::Stream;
 use crate::core::Core;
 use crate::error::Result;
 use crate::gc::remove_entry;
+use crate::keyspaces::OWNERS;
+use crate::large;
 use crate::ranges::holds;
-use crate::read::{fetch, older_version, read_version, with_scratch, OwnedRecord};
+use crate::read::{fetch, Head, older_version, read_version, with_scratch, OwnedRecord};
+use crate::scan::{Bounds, Scan};
+use crate::snapshot::SnapshotGuard;
 use crate::write::{append_and_install, healed_record, Expect};
 
 /// Tombstones looked at in one step.
@@ -26,12 +32,29 @@ const ENTRIES_PER_STEP: usize = 256;
 
 /// Does one bounded piece of sweeping. True if something was done.
 pub(crate) fn step(core: &Arc<Core>) -> Result<bool> {
+    if core.orphans_due.swap(false, Ordering::AcqRel) {
+        sweep_orphans(core)?;
+    }
     let reaped = reap_tombstones(core)?;
     let swept = match core.ranges.unswept() {
         Some(range) => sweep_range(core, &range)?,
         None => false,
     };
     Ok(reaped || swept)
+}
+
+// ---- large values ----
+
+/// Looks at every large value that an earlier run wrote.
+fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
+    let snapshot = Arc::new(SnapshotGuard::take(core));
+    let before = core.first_value_id.to_be_bytes().to_vec();
+    let bounds = Bounds { keyspace: OWNERS, from: Vec::new(), to: Some(before) };
+    let mut notes = Scan::new(Arc::clone(core), snapshot, bounds, Direction::Forward, false);
+    while let Some((id, note)) = notes.next()? {
+        large::forget_if_orphan(core, &id, &note)?;
+    }
+    Ok(())
 }
 
 // ---- tombstones ----
@@ -45,12 +68,12 @@ fn reap_tombstones(core: &Core) -> Result<bool> {
     let waiting = core.tombstones.lock().len();
     let mut done = false;
     for _ in 0..waiting.min(TOMBSTONES_PER_STEP) {
-        let Some(location) = core.tombstones.lock().pop_front() else {
+        let Some(head) = core.tombstones.lock().pop_front() else {
             break;
         };
-        match reap(core, location)? {
+        match reap(core, head)? {
             Fate::Gone => done = true,
-            Fate::Later => core.tombstones.lock().push_back(location),
+            Fate::Later => core.tombstones.lock().push_back(head),
         }
     }
     Ok(done)
@@ -58,9 +81,10 @@ fn reap_tombstones(core: &Core) -> Result<bool> {
 
 /// Takes a tombstone's entry away if a checkpoint covers the tombstone, no snapshot needs it, and
 /// what it displaced was verified to be of its key.
-fn reap(core: &Core, location: Location) -> Result<Fate> {
+fn reap(core: &Core, head: Head) -> Result<Fate> {
+    let location = head.location;
     let tombstone = with_scratch(|scratch| {
-        Ok::<_, crate::error::Error>(fetch(core, location, scratch)?.map(|r| OwnedRecord::of(&r)))
+        Ok::<_, crate::error::Error>(fetch(core, head, scratch)?.map(|r| OwnedRecord::of(&r)))
     })?;
     let Some(tombstone) = tombstone.filter(|t| t.header.kind == RecordKind::Tombstone) else {
         return Ok(Fate::Gone);
@@ -107,10 +131,11 @@ fn verify_victims(core: &Core, tombstone: &OwnedRecord) -> Result<bool> {
 
 fn heal_victim(core: &Core, victim: &OwnedRecord) -> Result<()> {
     let key = core.prepare(victim.header.keyspace, &victim.key);
+    let asked = core.log.last_seq();
     let matches = core.index.lookup(&key);
     for entry in matches.iter() {
         let is_own = with_scratch(|scratch| {
-            let head = fetch(core, entry.location, scratch)?;
+            let head = fetch(core, Head { location: entry.location, asked }, scratch)?;
             let own = |r: heliox_format::record::Record<'_>| {
                 r.key == victim.key && r.header.keyspace == victim.header.keyspace
             };
@@ -143,11 +168,12 @@ fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
     let mut entries = ENTRIES_PER_STEP;
     loop {
         let from = ScanFrom::At(&cursor);
+        let asked = core.log.last_seq();
         core.index.scan(from, Direction::Forward, entries, &mut batch);
         let mut furthest: Option<Vec<u8>> = None;
         for entry in &batch.entries {
-            let Some(key) = sweep_entry(core, range, entry.entry.location, &mut is_complete)?
-            else {
+            let head = Head { location: entry.entry.location, asked };
+            let Some(key) = sweep_entry(core, range, head, &mut is_complete)? else {
                 continue;
             };
             furthest = furthest.max(Some(key));
@@ -178,11 +204,12 @@ fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
 fn sweep_entry(
     core: &Core,
     range: &RangeEntry,
-    location: Location,
+    head: Head,
     is_complete: &mut bool,
 ) -> Result<Option<Vec<u8>>> {
+    let location = head.location;
     let record = with_scratch(|scratch| {
-        Ok::<_, crate::error::Error>(fetch(core, location, scratch)?.map(|r| OwnedRecord::of(&r)))
+        Ok::<_, crate::error::Error>(fetch(core, head, scratch)?.map(|r| OwnedRecord::of(&r)))
     })?;
     let Some(record) = record else {
         *is_complete = false;

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::gc;
 use crate::options::{Durability, WriteOptions};
 use crate::read::{
-    back_off, cache_record, look_up_present, Arrival, Looked, OwnedRecord, Present,
+    back_off, cache_record, look_up_present, Arrival, Head, Looked, OwnedRecord, Present,
 };
 use crate::space::{Verdict, Wish};
 
@@ -299,7 +299,7 @@ fn install_blind(
 
 fn note_tombstone(core: &Core, record: &NewRecord<'_>, appended: &Appended) {
     if record.kind == RecordKind::Tombstone {
-        core.tombstones.lock().push_back(appended.location);
+        core.tombstones.lock().push_back(Head::of(appended));
     }
 }
 
@@ -442,7 +442,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
     let pass = core.batches.enter();
     let mut first: Option<SeqNo> = None;
     let mut count = 0u64;
-    let mut tombstones: SmallVec<[Location; 4]> = SmallVec::new();
+    let mut tombstones: SmallVec<[Head; 4]> = SmallVec::new();
     for member in members {
         let installed = install_member(core, member, first, &pass);
         let appended = match installed {
@@ -460,7 +460,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         first.get_or_insert(appended.seq);
         count += 1;
         if member.value.is_none() {
-            tombstones.push(appended.location);
+            tombstones.push(Head::of(&appended));
         }
         wait_for_tail(core)?;
     }

@@ -523,6 +523,12 @@ impl Test {
             Err(error) => panic!("{}: after a kill: {error}", self.at()),
         };
         self.model.crash(steps);
+        for name in NAMES {
+            if !self.model.volatile.contains_key(name) {
+                self.store().create_keyspace(name).unwrap();
+                self.model.step(vec![Change::Create(name.into())]);
+            }
+        }
         self.check_everything();
     }
 

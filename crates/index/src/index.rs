@@ -366,9 +366,16 @@ impl Index {
                 let ok = self.set(leaf, left) && self.set(&mut new, right);
                 (ok, Some(separator))
             }
-            Plan::Append { separator, window } => {
+            Plan::Append {
+                separator,
+                left,
+                window,
+            } => {
                 new.window = window;
-                (true, Some(separator))
+                (
+                    left.is_none_or(|left| self.set(leaf, left)),
+                    Some(separator),
+                )
             }
             Plan::Prepend { separator, window } => {
                 std::mem::swap(leaf, &mut new);

@@ -27,6 +27,7 @@ mod api;
 mod blocks;
 mod code;
 mod error;
+mod fences;
 mod image;
 mod index;
 mod key;

@@ -37,8 +37,13 @@ pub(crate) enum Plan {
         left: Content,
         right: Content,
     },
-    /// The leaf stays as it is; an empty one with this window follows it.
-    Append { separator: Vec<u8>, window: Window },
+    /// The leaf keeps its entries, told anew where they were read; an empty one with this window
+    /// follows it.
+    Append {
+        separator: Vec<u8>,
+        left: Option<Content>,
+        window: Window,
+    },
     /// The leaf's content moves behind the separator; an empty leaf with this window precedes it.
     Prepend { separator: Vec<u8>, window: Window },
 }
@@ -100,7 +105,7 @@ fn split_by_slices(
         Err(missing) => return Some(Plan::Read(missing)),
     };
     items.sort_unstable_by_key(|item| item.span.low);
-    if let Some(plan) = beside(window, &prefix, &items, key) {
+    if let Some(plan) = beside(window, &prefix, &items, fences, key) {
         return Some(plan);
     }
     if mostly_tied(stored.iter().map(|stored| stored.slice).collect()) {
@@ -182,16 +187,42 @@ fn resolve(
 }
 
 /// A key beyond all entries gets a leaf of its own beside them: appended keys fill leaves whole.
-fn beside(window: &Window, prefix: &Coded, items: &[Item], key: &PreparedKey<'_>) -> Option<Plan> {
+fn beside(
+    window: &Window,
+    prefix: &Coded,
+    items: &[Item],
+    fences: &Fences,
+    key: &PreparedKey<'_>,
+) -> Option<Plan> {
     let offset = usize::from(window.offset);
     let low = items.iter().map(|item| item.span.low).min()?;
     let high = items.iter().map(|item| item.span.high).max()?;
     let first = prefix.with_window(offset, low, 0);
     let last = prefix.with_window(offset, high, u64::MAX);
-    let beside = |separator| (separator, window_near(window, prefix, key.code()));
+    // As many keys again take a quarter of the cells: growing keys fill leaf after leaf so.
+    let width = 64 - (high - low).leading_zeros();
+    let shift = width
+        .saturating_sub(13)
+        .clamp(0, u32::from(slice::SHIFT_MAX)) as u8;
+    let near = Window {
+        shift,
+        ..window.clone()
+    };
+    let beside = |separator| (separator, window_near(&near, prefix, key.code()));
     if *key.code() > last {
         let (separator, window) = beside(code::separator(&last, key.code())?);
-        return Some(Plan::Append { separator, window });
+        let mut missing = Vec::new();
+        let read = items.iter().any(|item| item.code.is_some());
+        let between = Fences {
+            low: fences.low.clone(),
+            high: Some(separator.clone()),
+        };
+        let left = read.then(|| reslice(items, prefix, near.offset, &between, &mut missing));
+        return Some(Plan::Append {
+            separator,
+            left: left.filter(|_| missing.is_empty()),
+            window,
+        });
     }
     if *key.code() < first {
         let (separator, window) = beside(code::separator(key.code(), &first)?);

@@ -80,9 +80,6 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     let read = |error| Failure::file("read", path, error);
     let file = File::open(path).map_err(read)?;
     let metadata = file.metadata().map_err(read)?;
-    if metadata.is_dir() {
-        return Err(read(io::Error::from(io::ErrorKind::IsADirectory)));
-    }
     Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
 }
 

@@ -18,6 +18,7 @@ use heliox_log::segments::Segment;
 use super::{Check, CheckReport, Tally};
 use crate::core::now_ms;
 use crate::error::Result;
+use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::read::OwnedRecord;
 
 /// Keyspaces and range deletes: are they what a store can have?
@@ -151,6 +152,7 @@ impl Check {
         buf: &mut ReadBuf,
     ) -> Result<()> {
         let address = self.log.geometry().address(location);
+        let mut older = None;
         for entry in matches {
             if voided && self.is_younger(entry.location, dead.seq) {
                 return Ok(());
@@ -162,12 +164,16 @@ impl Check {
             if present.key != dead.key || present.header.keyspace != dead.header.keyspace {
                 continue;
             }
-            if present.seq < dead.seq && dead.header.batch_offset.is_none() {
-                self.report.problem(format!(
-                    "index: the key of record {} at address {address:#x} has an entry for the older record {}",
-                    dead.seq, present.seq
-                ));
+            if present.seq > dead.seq || dead.header.batch_offset.is_some() {
+                return Ok(());
             }
+            older = Some(present.seq);
+        }
+        if let Some(older) = older {
+            self.report.problem(format!(
+                "index: the key of record {} at address {address:#x} has an entry for the older record {older}",
+                dead.seq
+            ));
             return Ok(());
         }
         if self.may_lack_entry(dead) {
@@ -180,6 +186,29 @@ impl Check {
                 "index: record {} at address {address:#x} has no entry, and nothing says why",
                 dead.seq
             ));
+        }
+        Ok(())
+    }
+
+    /// Two entries of one fingerprint must be of two keys.
+    pub(super) fn check_others(
+        &mut self,
+        location: Location,
+        record: &Record<'_>,
+        matches: &[Entry],
+    ) -> Result<()> {
+        let mut buf = ReadBuf::default();
+        for other in matches.iter().filter(|e| e.location.bits() < location.bits()) {
+            let other = self.read(other.location, &mut buf)?;
+            let is_same = |r: &OwnedRecord| {
+                r.key == record.key && r.header.keyspace == record.header.keyspace
+            };
+            if let Some(other) = other.filter(is_same) {
+                self.report.problem(format!(
+                    "index: one key has entries for record {} and record {}",
+                    other.seq, record.seq
+                ));
+            }
         }
         Ok(())
     }
@@ -202,7 +231,7 @@ impl Check {
     /// True if an entry of the record may have gone without a record that says so.
     fn may_lack_entry(&self, record: &Record<'_>) -> bool {
         let keyspace = record.header.keyspace;
-        let is_dropped = keyspace != crate::keyspaces::CHUNKS
+        let is_dropped = ![CHUNKS, OWNERS].contains(&keyspace)
             && !self.meta.keyspaces.iter().any(|k| k.id == keyspace);
         record.is_tombstone()
             || record.header.batch_offset.is_some()
