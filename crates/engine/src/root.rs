@@ -128,6 +128,7 @@ impl Root {
     }
 
     /// The store's identity.
+    #[cfg(test)]
     pub(crate) fn uuid(&self) -> StoreUuid {
         self.uuid
     }

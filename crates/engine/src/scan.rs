@@ -144,9 +144,12 @@ impl Scan {
             if matches!(self.cursor, Cursor::Done) {
                 return Ok(None);
             }
-            // What a step cannot pass by ends the iteration, or it would end no more.
-            let stepped = self.step().inspect_err(|_| self.ready.clear());
-            if stepped.as_ref().map_err(|_| self.cursor = Cursor::Done).is_ok_and(|done| *done) {
+            let stepped = self.step();
+            if stepped.is_err() {
+                // What a step cannot pass by would come again and again.
+                self.cursor = Cursor::Done;
+            }
+            if stepped? {
                 stale = 0;
             } else {
                 stale += 1;

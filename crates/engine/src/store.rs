@@ -393,6 +393,12 @@ impl Store {
         self.core().root.warnings().to_vec()
     }
 
+    /// Which store this is and where it is kept, in one line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.core().root.describe()
+    }
+
     /// What was found damaged since the store was opened, in words.
     #[must_use]
     pub fn damage(&self) -> Vec<String> {
