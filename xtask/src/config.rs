@@ -30,6 +30,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("gc", Layer::Verb),
     ("checkpoint", Layer::Verb),
     ("recover", Layer::Verb),
+    ("installs", Layer::Verb),
     ("check", Layer::Verb),
     ("sweep", Layer::Verb),
     ("large", Layer::Verb),
@@ -64,6 +65,8 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("*", "large"),
     // Full keys for the index, wherever it may ask for them.
     ("*", "keys"),
+    // Recovery collects what it replays, to install it leaf by leaf.
+    ("recover", "installs"),
     // The check reads superblock and checkpoint by the code that opening trusts.
     ("check", "recover"),
     // A sweep finds the owners of chunks in order.

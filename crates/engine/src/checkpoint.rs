@@ -42,7 +42,7 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     let _one = core.checkpoint_lock.lock();
     let sweep_seen = core.log.last_seq();
     core.log_bytes_at_checkpoint.store(core.log_bytes(), Ordering::Relaxed);
-    let meta = take_cut(core);
+    let (cut_number, meta) = take_cut(core);
     let cut = meta.cut;
     let mut writer = ChunkWriter::begin(core, pace)?;
     let written = write_stream(core, &mut writer, meta);
@@ -56,6 +56,7 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     let root = writer.root(cut);
     publish(core, root, closing)?;
     core.checkpointed.store(cut.0, Ordering::Release);
+    core.checkpointed_cut.store(cut_number, Ordering::Release);
     release_old(core, &writer);
     core.ranges.drop_done(cut.min(sweep_seen), core.snapshots.oldest());
     core.space.expect_checkpoint(core.index.memory_bytes());
@@ -64,13 +65,13 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
 }
 
 /// Copies the accounts at one order, with no batch half installed.
-fn take_cut(core: &Core) -> CheckpointMeta {
+fn take_cut(core: &Core) -> (u64, CheckpointMeta) {
     let pass = core.batches.enter();
-    let (cut, next_birth, segments) =
-        core.log.at_cut(|seq, birth, table| (seq, birth, table.entries()));
+    let (number, (cut, next_birth, segments)) =
+        core.log.begin_cut(|seq, birth, table| (seq, birth, table.entries()));
     drop(pass);
     let (keyspaces, next_keyspace) = core.keyspaces.entries();
-    CheckpointMeta {
+    let meta = CheckpointMeta {
         cut,
         incarnation: core.superblock.lock().incarnation,
         next_birth,
@@ -79,7 +80,8 @@ fn take_cut(core: &Core) -> CheckpointMeta {
         segments,
         ranges: core.ranges.entries(),
         keyspaces,
-    }
+    };
+    (number, meta)
 }
 
 fn write_stream(

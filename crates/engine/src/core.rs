@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) counters: Counters,
     /// The newest durable checkpoint covers everything up to this order.
     pub(crate) checkpointed: AtomicU64,
+    /// The number, in this run, of that checkpoint's cut.
+    pub(crate) checkpointed_cut: AtomicU64,
     /// One checkpoint at a time.
     pub(crate) checkpoint_lock: Mutex<()>,
     /// One collection step at a time.

@@ -7,6 +7,8 @@
 //! displacement of its records is durable, a checkpoint covers what replay would need of it, its
 //! sums agree (or every dead record was verified), and no snapshot needs it in place.
 
+use std::sync::atomic::Ordering;
+
 use heliox_format::ids::{Location, SegmentId, SeqNo};
 use heliox_format::record::RecordKind;
 use heliox_index::{Action, Entry, PreparedKey};
@@ -41,7 +43,10 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         core.space.set_stuck(false);
         return Ok(true);
     }
-    if let Some(victim) = choose_victim(core) {
+    // What waits for a checkpoint comes before what costs more room first.
+    let is_tight = core.log.free_segments() <= core.space.data_floor();
+    let victim = if waiting.need_checkpoint && is_tight { None } else { choose_victim(core) };
+    if let Some(victim) = victim {
         core.space.set_stuck(false);
         collect(core, victim)?;
         retire_empty(core)?;
@@ -76,7 +81,8 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
         empty.map(|(id, s)| (id, *s)).collect()
     });
     let unsynced = |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq);
-    let covered = |s: &Segment| s.last_seq.max(s.unlogged_removal) <= core.checkpointed();
+    let cut = core.checkpointed_cut.load(Ordering::Acquire);
+    let covered = |s: &Segment| s.last_seq <= core.checkpointed() && s.removal_cut <= cut;
     if empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
         core.sync()?;
     }

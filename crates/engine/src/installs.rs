@@ -77,11 +77,9 @@ impl Installs {
     /// which the index does not know: signs of damage before them.
     pub(crate) fn apply(&mut self, log: &Log, index: &Index, seed: u64) -> Result<Vec<SeqNo>> {
         let keys = &self.keys;
-        let fences = index.fences();
+        let leaves = Leaves::new(index.fences());
         for install in &mut self.waiting {
-            let (keyspace, key) = (install.keyspace.0.to_be_bytes(), key_of(keys, install));
-            let is_past = |fence: &Vec<u8>| compare(fence, &keyspace, key) != Ordering::Greater;
-            install.leaf = fences.partition_point(is_past) as u32;
+            install.leaf = leaves.of(install.keyspace, key_of(keys, install));
         }
         self.waiting.sort_unstable_by_key(|i| (i.leaf, i.seq));
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -110,6 +108,61 @@ impl Installs {
 fn key_of<'k>(keys: &'k [u8], install: &Install) -> &'k [u8] {
     let from = install.key_from as usize;
     &keys[from..from + install.key_bytes as usize]
+}
+
+/// The leaves that the index has now, to be found by key.
+struct Leaves {
+    /// Lower fences of all leaves but the first.
+    fences: Vec<Vec<u8>>,
+    /// What all fences begin with.
+    common: Vec<u8>,
+    /// The eight bytes of each fence after that, which nearly always decide.
+    heads: Vec<u64>,
+}
+
+impl Leaves {
+    fn new(fences: Vec<Vec<u8>>) -> Leaves {
+        let common = match (fences.first(), fences.last()) {
+            (Some(first), Some(last)) => {
+                let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+                first[..same].to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let heads = fences.iter().map(|f| head(&f[common.len()..])).collect();
+        Leaves { fences, common, heads }
+    }
+
+    fn of(&self, keyspace: KeyspaceId, key: &[u8]) -> u32 {
+        let id = keyspace.0.to_be_bytes();
+        let skip = self.common.len();
+        let n = if skip >= id.len() && key.len() >= skip - id.len() {
+            match compare(&self.common, &id, &key[..skip - id.len()]) {
+                Ordering::Equal => self.after_common(&key[skip - id.len()..], &id, key),
+                Ordering::Greater => 0,
+                Ordering::Less => self.fences.len(),
+            }
+        } else {
+            self.fences.partition_point(|f| compare(f, &id, key) != Ordering::Greater)
+        };
+        n as u32
+    }
+
+    fn after_common(&self, rest: &[u8], id: &[u8; 4], key: &[u8]) -> usize {
+        let wanted = head(rest);
+        let from = self.heads.partition_point(|h| *h < wanted);
+        let to = from + self.heads[from..].partition_point(|h| *h == wanted);
+        let is_past = |f: &Vec<u8>| compare(f, id, key) != Ordering::Greater;
+        from + self.fences[from..to].partition_point(is_past)
+    }
+}
+
+/// The first eight bytes, zeros after the end.
+fn head(bytes: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let n = bytes.len().min(8);
+    head[..n].copy_from_slice(&bytes[..n]);
+    u64::from_be_bytes(head)
 }
 
 /// Compares an internal key with a keyspace and key that are not put together.
@@ -204,4 +257,32 @@ fn install_beside(log: &Log, index: &Index, key: &PreparedKey<'_>, new: Entry) -
         None => Action::Insert(new),
     };
     Ok(index.update(key, &LogKeys { log }, |_| (action, ()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_are_found_as_by_comparing_whole_keys() {
+        let internal = |id: u32, key: &[u8]| [&id.to_be_bytes()[..], key].concat();
+        let keys: [&[u8]; 9] =
+            [b"", b"\0", b"a", b"aa", b"common", b"common1", b"common12345678", b"common2", b"z"];
+        let sets: [Vec<Vec<u8>>; 4] = [
+            Vec::new(),
+            vec![internal(1, b"common12345678")],
+            vec![internal(1, b"common1"), internal(1, b"common12345678"), internal(1, b"common2")],
+            vec![internal(0, b"z"), internal(1, b""), internal(1, b"aa"), internal(2, b"a")],
+        ];
+        for fences in sets {
+            let leaves = Leaves::new(fences.clone());
+            for id in 0..4 {
+                for key in keys {
+                    let whole = internal(id, key);
+                    let wanted = fences.partition_point(|f| *f <= whole);
+                    assert_eq!(leaves.of(KeyspaceId(id), key) as usize, wanted, "{id} {key:?}");
+                }
+            }
+        }
+    }
 }

@@ -596,8 +596,7 @@ impl<'a> Replay<'a> {
 
     /// Only for records that count: what a batch without its commit says was never so.
     fn account_sums(&mut self, location: Location, record: &OwnedRecord) {
-        let key = PreparedKey::new(self.seed, record.header.keyspace, &record.key);
-        let hash = key.hash();
+        let hash = PreparedKey::hash_of(self.seed, record.header.keyspace, &record.key);
         if let Some(id) = self.geometry.segment_at(location) {
             let account = self.accounts.entry(id).or_default();
             account.appended_sum = account.appended_sum.wrapping_add(hash);

@@ -153,6 +153,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         batches: BatchGate::default(),
         signals: Signals::default(),
         checkpointed: AtomicU64::new(superblock.checkpoint.map_or(0, |c| c.cut.0)),
+        checkpointed_cut: AtomicU64::new(0),
         checkpoint_lock: Mutex::new(()),
         gc_lock: Mutex::new(()),
         tombstones: Mutex::default(),

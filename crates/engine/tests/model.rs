@@ -69,6 +69,7 @@ struct Test {
     step: u64,
     missing: u64,
     collected: u64,
+    moved: u64,
 }
 
 impl Test {
@@ -86,6 +87,7 @@ impl Test {
             step: 0,
             missing: 0,
             collected: 0,
+            moved: 0,
         };
         test.open();
         for name in NAMES {
@@ -167,7 +169,8 @@ impl Test {
             420..=519 => self.conditional(),
             520..=569 => self.update(),
             570..=619 => self.batch(),
-            620..=634 => self.delete_range(),
+            620..=623 => self.delete_range(),
+            624..=634 => self.put(),
             635..=649 => self.put_expiring(),
             650..=829 => self.get(),
             830..=849 => self.multi_get(),
@@ -500,7 +503,7 @@ impl Test {
     fn reopen(&mut self) {
         self.snapshots.clear();
         let store = self.store.take().unwrap();
-        self.collected += store.stats().gc_segments;
+        self.note_collection(&store);
         store.close().unwrap_or_else(|e| panic!("{}: close: {e}", self.at()));
         self.model.sync();
         self.open();
@@ -508,11 +511,17 @@ impl Test {
         self.check_everything();
     }
 
+    fn note_collection(&mut self, store: &Store) {
+        let stats = store.stats();
+        self.collected += stats.gc_segments;
+        self.moved += stats.gc_moved_records;
+    }
+
     /// The process dies: what was handed to the device is there, the rest is gone.
     fn kill(&mut self) {
         self.snapshots.clear();
         self.media = Arc::new(MemoryMedia::clone(&self.media));
-        self.collected += self.store().stats().gc_segments;
+        self.note_collection(&self.store());
         self.store = None;
         self.open();
         let found = dump(&self.store());
@@ -576,13 +585,15 @@ fn run(seeds: u64, setup: Setup) {
         let mut test = Test::new(seed, setup);
         test.run();
         let stats = test.store().stats();
-        let collected = test.collected + stats.gc_segments;
+        test.note_collection(&test.store());
+        let collected = test.collected;
+        assert!(test.moved > 0, "seed {seed}: nothing was moved");
         assert!(collected > 10, "seed {seed}: only {collected} segments were collected");
         eprintln!(
             "seed {seed}: objects {}, collected {}, moved {}, strangers {}, missing {}",
             stats.objects,
             collected,
-            stats.gc_moved_records,
+            test.moved,
             stats.strangers_found,
             test.missing
         );

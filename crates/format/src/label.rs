@@ -69,11 +69,13 @@ impl Label {
         let short = || bad("length", LABEL_BYTES as u64, bytes.len() as u64);
         let head = bytes.get(..LABEL_BYTES).ok_or_else(short)?;
         let mut reader = Reader::new(head);
-        if reader.u64() != Some(MAGIC) {
-            return Ok(None);
-        }
+        let magic = reader.u64().ok_or_else(short)?;
         let stored = reader.u32().ok_or_else(short)?;
         let computed = checksum(ChecksumSalt(0), LABEL_OFFSET, &head[12..]);
+        if magic != MAGIC {
+            // With the checksum of a label it is one, and the volume not an empty one.
+            return if stored == computed { Err(bad("magic", MAGIC, magic)) } else { Ok(None) };
+        }
         if stored != computed {
             return Err(bad("checksum", u64::from(stored), u64::from(computed)));
         }
@@ -115,7 +117,7 @@ mod tests {
         let block = label.encode();
         assert_eq!(Label::decode(&block), Ok(Some(label)));
         assert_eq!(Label::decode(&[0; 4096]), Ok(None));
-        for bit in 64..LABEL_BYTES * 8 {
+        for bit in 0..LABEL_BYTES * 8 {
             let mut bad = block.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Label::decode(&bad).is_err(), "bit {bit}");

@@ -1,13 +1,14 @@
 //! Measures the index: bytes per object, candidates per seek, and millions of operations a second.
 //!
-//! `index_bench [random|user|seq|url] [objects] [threads]`. Keys are made of their number, so that
+//! `index_bench [random|user|seq|url|hex|uuid|decimal] [objects] [threads]`. Keys are made of their number, so that
 //! the source of keys costs no memory. Key making is left out of no figure.
 
 use std::time::Instant;
 
 use heliox_format::ids::{KeyspaceId, Location};
 use heliox_index::{
-    Action, Entry, Index, IndexError, IndexOptions, KeyRead, KeySource, PreparedKey, SourceError,
+    Action, Direction, Entry, Index, IndexError, IndexOptions, KeyRead, KeySource, Next,
+    PreparedKey, ScanBatch, ScanFrom, SourceError,
 };
 
 const SEED: u64 = 99;
@@ -27,6 +28,9 @@ enum Family {
     User,
     Sequential,
     Url,
+    Hex,
+    Uuid,
+    Decimal,
 }
 
 /// A key in a buffer of its own.
@@ -47,16 +51,31 @@ impl Family {
                 key.bytes[8..16].copy_from_slice(&mix(2 * id + (1 << 60)).to_be_bytes());
             }
             Family::User => key.text("user", mix(id) >> 1),
+            Family::Hex => key.copy(&format!("{:016x}", mix(id))),
+            Family::Uuid => {
+                let (a, b) = (mix(id), mix(id ^ 1 << 50));
+                key.copy(&format!(
+                    "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+                    a >> 32,
+                    a >> 16 & 0xffff,
+                    a & 0xfff,
+                    b >> 48 & 0xfff,
+                    b & 0xffff_ffff_ffff
+                ));
+            }
+            // A permutation of the first numbers, so that ids are dense and come in no order.
+            Family::Decimal => key.copy(&format!(
+                "{:012}",
+                id.wrapping_mul(0x9e37_79b1) & 0xffff_ffff
+            )),
             Family::Sequential => key.bytes[..8].copy_from_slice(&id.to_be_bytes()),
             Family::Url => {
-                let text = format!(
+                key.copy(&format!(
                     "https://www.site{:05}.com/articles{}/{:x}",
                     mix(id) % 20_000,
                     mix(id) >> 32 & 31,
                     mix(id ^ 77) >> 24
-                );
-                key.len = text.len();
-                key.bytes[..key.len].copy_from_slice(text.as_bytes());
+                ));
             }
         }
         key
@@ -64,6 +83,11 @@ impl Family {
 }
 
 impl Key {
+    fn copy(&mut self, text: &str) {
+        self.len = text.len();
+        self.bytes[..self.len].copy_from_slice(text.as_bytes());
+    }
+
     fn text(&mut self, front: &str, mut number: u64) {
         let mut digits = [0; 20];
         let mut at = digits.len();
@@ -144,6 +168,9 @@ fn main() -> Result<(), IndexError> {
         Some("user") => Family::User,
         Some("seq") => Family::Sequential,
         Some("url") => Family::Url,
+        Some("hex") => Family::Hex,
+        Some("uuid") => Family::Uuid,
+        Some("decimal") => Family::Decimal,
         _ => Family::Random,
     };
     let count: u64 = arguments
@@ -212,7 +239,49 @@ fn main() -> Result<(), IndexError> {
     );
     println!("M/s: insert {inserts:.2} ({threads} threads), lookup {lookups:.2}, lookup_many({BATCH}) {many:.2}, miss {misses:.2}, overwrite {overwrites:.2}");
     println!("hits {hits} and {many_hits} of {probes}, false hits {false_hits}");
+    scans(&index, family, count);
     image(&index, count)
+}
+
+/// Seeks for eight entries, then a scan of everything in batches of 256, of the index alone.
+fn scans(index: &Index, family: Family, count: u64) {
+    let mut batch = ScanBatch::default();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (seeks, started) = ((count / 4).min(1_000_000), Instant::now());
+        let mut entries = 0;
+        for number in 0..seeks {
+            let key = family.key(mix(number + 6) % count);
+            let internal = [&KEYSPACE.0.to_be_bytes()[..], &key.bytes[..key.len]].concat();
+            index.scan(ScanFrom::At(&internal), direction, 8, &mut batch);
+            entries += batch.entries.len();
+        }
+        let seeks_rate = rate(seeks, started);
+        let (started, mut all) = (Instant::now(), 0);
+        let mut at = None::<Vec<u8>>;
+        loop {
+            let from = match (&at, direction) {
+                (None, Direction::Forward) => ScanFrom::Start,
+                (None, Direction::Backward) => ScanFrom::End,
+                (Some(key), _) => ScanFrom::At(key),
+            };
+            index.scan(from, direction, 256, &mut batch);
+            all += batch.entries.len() as u64;
+            match (std::mem::take(&mut batch.next), batch.entries.last()) {
+                (Next::Leaf(fence), _) => at = Some(fence),
+                (Next::More, Some(last)) => {
+                    let mut internal = Vec::new();
+                    let read = family.read_key(last.entry.location, &mut internal);
+                    at = read.ok().map(|_| internal);
+                }
+                _ => break,
+            }
+        }
+        println!(
+            "{direction:?}: {seeks_rate:.3} M seeks/s for 8 ({:.1} entries each), full scan of {all} entries at {:.1} M/s",
+            entries as f64 / seeks as f64,
+            rate(all, started)
+        );
+    }
 }
 
 fn image(index: &Index, count: u64) -> Result<(), IndexError> {

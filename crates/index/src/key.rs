@@ -28,15 +28,23 @@ impl<'k> PreparedKey<'k> {
     #[must_use]
     #[inline]
     pub fn new(seed: u64, keyspace: KeyspaceId, key: &'k [u8]) -> PreparedKey<'k> {
-        // The keyspace goes into the seed, which spares a copy of the internal key.
-        let seed = seed ^ u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = PreparedKey::hash_of(seed, keyspace, key);
         let keyspace = keyspace.0.to_be_bytes();
         PreparedKey {
             code: Coded::of(&keyspace, key),
-            hash: xxh3_64_with_seed(key, seed),
+            hash,
             key,
             keyspace,
         }
+    }
+
+    /// The hash alone, without the code.
+    #[must_use]
+    #[inline]
+    pub fn hash_of(seed: u64, keyspace: KeyspaceId, key: &[u8]) -> u64 {
+        // The keyspace goes into the seed, which spares a copy of the internal key.
+        let seed = seed ^ u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        xxh3_64_with_seed(key, seed)
     }
 
     /// The same for an internal key; `None` if it is too short to be one.

@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use crate::api::{Action, Entry};
+use crate::api::{Action, Direction, Entry};
 use crate::key::{common_bytes, KeyView};
 use heliox_format::ids::Location;
 
@@ -155,6 +155,39 @@ impl KeyedLeaf {
     /// All entries, in key order.
     pub(crate) fn entries(&self) -> Vec<KeyedEntry> {
         self.groups.iter().flat_map(Group::decode).collect()
+    }
+
+    /// Visits entries at `key` or beyond it in a direction, until told to stop. True if it was told
+    /// so. Costs the groups visited.
+    pub(crate) fn visit_from(
+        &self,
+        key: Option<&[u8]>,
+        direction: Direction,
+        f: &mut dyn FnMut(KeyedEntry) -> bool,
+    ) -> bool {
+        let mut visit = |group: &Group| {
+            let mut entries = group.decode();
+            if direction == Direction::Backward {
+                entries.reverse();
+            }
+            let reached = |entry: &KeyedEntry| match (key, direction) {
+                (None, _) => true,
+                (Some(key), Direction::Forward) => entry.key.as_slice() >= key,
+                (Some(key), Direction::Backward) => entry.key.as_slice() <= key,
+            };
+            entries.into_iter().filter(reached).all(&mut *f)
+        };
+        match direction {
+            Direction::Forward => {
+                let start = key.map_or(0, |key| self.group_of(KeyView::from(key)));
+                !self.groups.iter().skip(start).all(&mut visit)
+            }
+            Direction::Backward => {
+                let not_above = |group: &Group| key.is_none_or(|key| group.first_key() <= key);
+                let end = self.groups.partition_point(not_above);
+                !self.groups[..end].iter().rev().all(&mut visit)
+            }
+        }
     }
 
     /// Visits all entries, in key order.

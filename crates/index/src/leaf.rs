@@ -210,18 +210,45 @@ impl Leaf {
         }
     }
 
+    /// The low bits of a slice that some entry may not know. Slices that differ in others are not
+    /// of one tie group.
+    #[inline]
+    pub(crate) fn tie_mask(&self) -> u16 {
+        ((2u32 << self.lost_max) - 1) as u16
+    }
+
     /// Range of slices, as numbers, that an entry agreeing with `key` can have.
     #[inline]
     fn bounds(&self, key: u16) -> (u16, u16) {
-        let mask = ((2u32 << self.lost_max) - 1) as u16;
+        let mask = self.tie_mask();
         (key & !mask, key | mask)
+    }
+
+    /// The sorted block in which the slices not below `slice` start, or that before it.
+    #[inline]
+    pub(crate) fn block_below(&self, slice: u16) -> usize {
+        simd::firsts_below(&self.firsts, slice.max(1)).saturating_sub(1)
+    }
+
+    /// A sorted block.
+    pub(crate) fn sorted_block<'a>(&'a self, blocks: &'a Blocks, at: usize) -> Option<&'a Block> {
+        let place = self.blocks.get(at).filter(|_| at < self.full())?;
+        place.as_ref().map(|block| blocks.get(block))
+    }
+
+    /// The tail and the number of its entries, if it holds any.
+    pub(crate) fn tail_block<'a>(&'a self, blocks: &'a Blocks) -> Option<(&'a Block, usize)> {
+        let place = self.blocks.get(self.full()).filter(|_| self.tail > 0)?;
+        place
+            .as_ref()
+            .map(|block| (blocks.get(block), usize::from(self.tail)))
     }
 
     /// Asks for the cache lines that a search for `key` will touch first.
     #[inline]
     pub(crate) fn prefetch(&self, blocks: &Blocks, key: u16) {
         if self.full > 0 {
-            let at = simd::firsts_below(&self.firsts, self.bounds(key).0.max(1)).saturating_sub(1);
+            let at = self.block_below(self.bounds(key).0);
             if let Some(Some(block)) = self.blocks.get(at) {
                 let block = blocks.get(block);
                 simd::prefetch(&block.slices[0]);
@@ -250,7 +277,7 @@ impl Leaf {
         let full = self.full();
         if full > 0 {
             let (low, high) = self.bounds(key);
-            let mut at = simd::firsts_below(&self.firsts, low.max(1)).saturating_sub(1);
+            let mut at = self.block_below(low);
             let mut from = None;
             'blocks: while let (true, Some(Some(block))) = (at < full, self.blocks.get(at)) {
                 let block = blocks.get(block);

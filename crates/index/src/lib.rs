@@ -34,6 +34,7 @@ mod key;
 mod keyed_leaf;
 mod leaf;
 mod plan;
+mod run;
 mod scan;
 mod simd;
 mod slice;

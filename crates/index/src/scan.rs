@@ -1,14 +1,16 @@
 //! Ordered reading, one leaf at a time.
 //!
-//! A step copies entries under the leaf's lock and cuts only between tie groups. Backward is
-//! forward on mirrored slices, so there is one order to get right. No lock is kept between steps:
+//! A step copies the entries it returns under the leaf's lock and cuts only between tie groups.
+//! Backward is forward on mirrored slices, so there is one order to get right. No lock is kept between steps:
 //! the caller's cursor is the last key it verified.
 
 use crate::api::{Direction, Next, ScanBatch, ScanEntry, ScanFrom};
 use crate::code::Coded;
 use crate::index::Index;
 use crate::key::KeyView;
-use crate::leaf::{entry_of, Leaf};
+use crate::keyed_leaf::KeyedLeaf;
+use crate::leaf::Leaf;
+use crate::run::{facing, Run};
 use crate::slice;
 use crate::tree::{Fences, Probe};
 
@@ -65,7 +67,7 @@ impl Index {
     ) -> bool {
         let group = out.entries.last().map_or(0, |last| last.group + 1);
         match &leaf.keyed {
-            Some(_) => read_keyed(leaf, key, direction, limit, group, out),
+            Some(keyed) => read_keyed(keyed, key, direction, limit, group, out),
             None => self.read_slices(leaf, key, direction, limit, group, out),
         }
     }
@@ -79,40 +81,23 @@ impl Index {
         mut group: u32,
         out: &mut ScanBatch,
     ) -> bool {
-        let facing = |slice| match direction {
-            Direction::Forward => slice,
-            Direction::Backward => slice::mirrored(slice),
-        };
         let cell = |key| slice::known(leaf.window.cell(&Coded::of_internal(key)));
-        let from = key.map(|key| slice::first_cell(facing(cell(key))));
-        let mut entries: Vec<(u16, u16, ScanEntry)> = leaf
-            .stored(&self.blocks)
-            .iter()
-            .map(|stored| (facing(stored.slice), entry_of(&stored.rest)))
-            .filter(|(slice, _)| from.is_none_or(|from| slice::last_cell(*slice) >= from))
-            .map(|(slice, entry)| {
-                (
-                    slice::first_cell(slice),
-                    slice::last_cell(slice),
-                    ScanEntry { entry, group: 0 },
-                )
-            })
-            .collect();
-        entries.sort_unstable_by_key(|(first, _, _)| *first);
+        let from = key.map(|key| slice::first_cell(facing(cell(key), direction)));
+        let mut run = Run::new();
+        let more = leaf.read_run(&self.blocks, from, direction, limit, &mut run);
         let (mut end, mut beyond) = (None, 0);
-        for (first, last, mut scanned) in entries {
-            if end.is_some_and(|end| first > end) {
+        for (slice, entry) in run {
+            if end.is_some_and(|end| slice::first_cell(slice) > end) {
                 if beyond >= limit {
                     return true;
                 }
                 group += 1;
             }
-            end = end.max(Some(last));
-            scanned.group = group;
-            beyond += usize::from(from.is_none_or(|from| first > from));
-            out.entries.push(scanned);
+            end = end.max(Some(slice::last_cell(slice)));
+            beyond += usize::from(from.is_none_or(|from| slice::first_cell(slice) > from));
+            out.entries.push(ScanEntry { entry, group });
         }
-        false
+        more
     }
 
     /// Approximate number of entries in `[from, to)`: exact but for ties at either end. Costs about
@@ -163,43 +148,29 @@ impl Index {
 /// Appends the entries of a keyed leaf at or beyond `key`, each a group of its own but for equal
 /// keys. True if the leaf holds more.
 fn read_keyed(
-    leaf: &Leaf,
+    keyed: &KeyedLeaf,
     key: Option<&[u8]>,
     direction: Direction,
     limit: usize,
     mut group: u32,
     out: &mut ScanBatch,
 ) -> bool {
-    let mut entries = leaf
-        .keyed
-        .as_ref()
-        .map(|keyed| keyed.entries())
-        .unwrap_or_default();
-    match direction {
-        Direction::Forward => {
-            entries.retain(|entry| key.is_none_or(|key| entry.key.as_slice() >= key))
-        }
-        Direction::Backward => {
-            entries.retain(|entry| key.is_none_or(|key| entry.key.as_slice() <= key));
-            entries.reverse();
-        }
-    }
-    let (mut before, mut beyond) = (None, 0);
-    for entry in &entries {
-        if before.is_some_and(|before| before != &entry.key) {
+    let (mut before, mut beyond) = (None::<Vec<u8>>, 0);
+    keyed.visit_from(key, direction, &mut |entry| {
+        if before.as_ref().is_some_and(|before| before != &entry.key) {
             if beyond >= limit {
-                return true;
+                return false;
             }
             group += 1;
         }
-        before = Some(&entry.key);
         beyond += usize::from(key != Some(entry.key.as_slice()));
         out.entries.push(ScanEntry {
             entry: entry.entry,
             group,
         });
-    }
-    false
+        before = Some(entry.key);
+        true
+    })
 }
 
 /// Where a walk goes on after a leaf.

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use crate::code::Coded;
 use crate::key::KeyView;
-use crate::leaf::entry_of;
+use crate::leaf::{entry_of, Leaf};
+use crate::run::{facing, Run};
 use crate::slice;
 use crate::tree::Probe;
 use crate::*;
@@ -249,6 +250,7 @@ fn check_leaves(index: &Index, records: &Records) {
                 for (at, (block, len)) in leaf.blocks(&index.blocks).enumerate() {
                     assert!(at >= leaf.full() || block.slices[..len].is_sorted());
                 }
+                check_runs(&leaf, index);
                 for stored in leaf.stored(&index.blocks) {
                     let key = records.key(entry_of(&stored.rest).location);
                     assert!(inside(&key), "{key:?} is not within {fences:?}");
@@ -269,6 +271,59 @@ fn check_leaves(index: &Index, records: &Records) {
         index.memory_bytes() - std::mem::size_of::<Index>() as u64,
         fixed + extra
     );
+}
+
+/// The tie groups of a leaf that reach to `from`, by way of all entries: what a run must contain.
+fn all_groups(leaf: &Leaf, index: &Index, from: u16, direction: Direction) -> Vec<Vec<u64>> {
+    let mut seen: Vec<(u16, u64)> = leaf
+        .stored(&index.blocks)
+        .iter()
+        .map(|stored| {
+            let location = entry_of(&stored.rest).location.bits();
+            (facing(stored.slice, direction), location)
+        })
+        .filter(|(slice, _)| slice::last_cell(*slice) >= from)
+        .collect();
+    seen.sort_unstable_by_key(|(slice, _)| slice::first_cell(*slice));
+    let (mut groups, mut end) = (Vec::<Vec<u64>>::new(), None);
+    for (slice, location) in seen {
+        match groups.last_mut() {
+            Some(group) if end >= Some(slice::first_cell(slice)) => group.push(location),
+            _ => groups.push(vec![location]),
+        }
+        end = end.max(Some(slice::last_cell(slice)));
+    }
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    groups
+}
+
+/// A step from anywhere in a leaf returns its first groups whole, stops at the limit and not
+/// before, and says rightly whether there are more.
+fn check_runs(leaf: &Leaf, index: &Index) {
+    for (number, limit) in [1usize, 2, 7, 50, 400].into_iter().enumerate() {
+        let from = mix(leaf.len() as u64 ^ (number as u64) << 32) as u16 >> 1;
+        for direction in [Direction::Forward, Direction::Backward] {
+            let groups = all_groups(leaf, index, from, direction);
+            let mut run = Run::new();
+            let more = leaf.read_run(&index.blocks, Some(from), direction, limit, &mut run);
+            let mut got: Vec<u64> = run.iter().map(|(_, e)| e.location.bits()).collect();
+            let (mut whole, mut rest) = (0, got.len());
+            while rest > 0 {
+                rest = rest
+                    .checked_sub(groups[whole].len())
+                    .expect("a group was cut");
+                whole += 1;
+            }
+            let mut expected = groups[..whole].concat();
+            expected.sort_unstable();
+            got.sort_unstable();
+            assert_eq!(got, expected, "{direction:?} from {from} limit {limit}");
+            assert_eq!(more, whole < groups.len());
+            let beyond = run.iter().filter(|(s, _)| slice::first_cell(*s) > from);
+            assert!(!more || beyond.count() >= limit);
+            assert!(run.is_sorted_by_key(|(s, _)| slice::first_cell(*s)));
+        }
+    }
 }
 
 fn mix(number: u64) -> u64 {

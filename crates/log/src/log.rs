@@ -77,6 +77,8 @@ pub(crate) struct Tail {
 pub(crate) struct State {
     pub(crate) next_seq: SeqNo,
     pub(crate) next_birth: Birth,
+    /// Cuts for checkpoints taken so far.
+    pub(crate) cuts: u64,
     pub(crate) tails: [Tail; 2],
     pub(crate) table: SegmentTable,
     pub(crate) pool: Vec<AlignedBuf>,
@@ -151,6 +153,7 @@ impl Log {
             state: Mutex::new(State {
                 next_seq,
                 next_birth: options.next_birth,
+                cuts: 0,
                 tails: [Tail::default(), Tail::default()],
                 table,
                 pool: Vec::new(),
@@ -296,6 +299,14 @@ impl Log {
         look(SeqNo(state.next_seq.0 - 1), state.next_birth, &state.table)
     }
 
+    /// As [`Log::at_cut`], for a checkpoint: gives the cut's number too, counted by this run from 1.
+    pub fn begin_cut<R>(&self, look: impl FnOnce(SeqNo, Birth, &SegmentTable) -> R) -> (u64, R) {
+        let mut state = self.state.lock();
+        state.cuts += 1;
+        let last = SeqNo(state.next_seq.0 - 1);
+        (state.cuts, look(last, state.next_birth, &state.table))
+    }
+
     /// Opens a segment for a checkpoint and gives its birth. The caller writes all of it.
     ///
     /// # Errors
@@ -320,12 +331,12 @@ impl Log {
             return;
         };
         let mut state = self.state.lock();
-        // Only a cut that is taken after this has an order as large.
-        let seq = state.next_seq;
+        // Not the order: an idle store takes cut after cut at the same one.
+        let next_cut = state.cuts + 1;
         let segment = state.table.get_mut(id);
         segment.dead += 1;
         segment.voided = true;
-        segment.unlogged_removal = seq;
+        segment.removal_cut = next_cut;
     }
 
     /// Says that the sum of a segment holds no more, so garbage collection verifies by reading.

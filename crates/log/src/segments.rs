@@ -51,8 +51,9 @@ pub struct Segment {
     pub appended_sum: u64,
     /// The order of the last record that displaced one of its records.
     pub last_displaced: SeqNo,
-    /// The order at which an entry last went without a record that says so.
-    pub unlogged_removal: SeqNo,
+    /// The first cut, by its number in this run, that knows of the last entry that went without a
+    /// record that says so.
+    pub removal_cut: u64,
     /// The sum cannot be compared any more.
     pub voided: bool,
 }
@@ -71,7 +72,7 @@ impl Segment {
         displaced_sum: 0,
         appended_sum: 0,
         last_displaced: SeqNo::ZERO,
-        unlogged_removal: SeqNo::ZERO,
+        removal_cut: 0,
         voided: false,
     };
 

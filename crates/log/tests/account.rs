@@ -99,8 +99,8 @@ fn a_removal_without_a_record_voids_the_sum_and_says_when() {
     log.note_unlogged_removal(first.at);
     let segment = log.segment(SegmentId(0));
     assert_eq!((segment.dead, segment.voided), (1, true));
-    // Of the order that comes next: only a cut taken after the removal covers it.
-    assert_eq!(segment.unlogged_removal, SeqNo(3));
+    // The first cut is still to be taken: it is the one that knows of the removal.
+    assert_eq!(segment.removal_cut, 1);
     assert_eq!(segment.displaced, 0);
 }
 
