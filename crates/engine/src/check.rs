@@ -16,7 +16,6 @@
 mod accounts;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::record::{Record, RecordKind};
@@ -32,7 +31,6 @@ use crate::large;
 use crate::options::Options;
 use crate::recover;
 use crate::root::Root;
-use crate::store::Store;
 
 /// Problems that are told in words; further ones are counted.
 const PROBLEMS_MAX: usize = 100;
@@ -76,67 +74,59 @@ impl CheckReport {
     }
 }
 
-/// # Verifying
-impl Store {
-    /// Verifies the store in `dir`, which nobody may have open: every checksum, the index against
-    /// the log, counts and sums against a scan. Writes nothing. Damage is in the report, never an
-    /// error. Needs the index's memory, and reads everything once.
-    ///
-    /// # Errors
-    /// As [`Store::open`], but for damage; a store that is missing is not made.
-    pub fn check(
-        dir: impl AsRef<Path>,
-        options: &Options,
-        progress: &mut dyn FnMut(CheckProgress),
-    ) -> Result<CheckReport> {
-        let settings = options.validate()?;
-        let mut report = CheckReport::default();
-        let (root, superblock) = match Root::open(dir.as_ref(), &settings) {
-            Ok(opened) => opened,
-            Err(error) => return damage_only(report, error),
-        };
-        for damage in root.superblock_damage()? {
-            report.problem(damage);
-        }
-        let geometry = root.log_geometry(&superblock);
-        let index_options = IndexOptions {
-            seed: superblock.hash_seed,
-            fingerprint_bits: settings.fingerprint_bits,
-            limit_bytes: u64::MAX,
-        };
-        let recovered = recover::run(&root.media(), &geometry, &superblock, index_options);
-        let recovered = match recovered {
-            Ok(recovered) => recovered,
-            Err(error) => {
-                let mut report = damage_only(report, error)?;
-                scan_blindly(&root, &geometry, &mut report, progress)?;
-                return Ok(report);
-            }
-        };
-        for damage in &recovered.damage {
-            report.problem(damage.clone());
-        }
-        accounts::check_meta(&recovered.meta, recovered.next_seq, &mut report);
-        let log_options = LogOptions {
-            geometry,
-            incarnation: superblock.incarnation,
-            next_seq: recovered.next_seq,
-            next_birth: recovered.next_birth,
-        };
-        let table = recovered.table;
-        let used: Vec<(SegmentId, Segment)> = in_use(&table);
-        let check = Check {
-            // For reading only: nothing is appended to it.
-            log: Log::new(root.media(), log_options, table),
-            index: recovered.index,
-            seed: superblock.hash_seed,
-            next_birth: recovered.next_birth,
-            next_keyspace: recovered.meta.next_keyspace.max(crate::keyspaces::FIRST_ID),
-            meta: recovered.meta,
-            report,
-        };
-        check.run(&used, progress)
+/// Verifies the store in `dir`, which nobody may have open.
+pub(crate) fn run(
+    dir: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(CheckProgress),
+) -> Result<CheckReport> {
+    let settings = options.validate()?;
+    let mut report = CheckReport::default();
+    let (root, superblock) = match Root::open(dir, &settings) {
+        Ok(opened) => opened,
+        Err(error) => return damage_only(report, error),
+    };
+    for damage in root.superblock_damage()? {
+        report.problem(damage);
     }
+    let geometry = root.log_geometry(&superblock);
+    let index_options = IndexOptions {
+        seed: superblock.hash_seed,
+        fingerprint_bits: settings.fingerprint_bits,
+        limit_bytes: u64::MAX,
+    };
+    let recovered = recover::run(&root.media(), &geometry, &superblock, index_options);
+    let recovered = match recovered {
+        Ok(recovered) => recovered,
+        Err(error) => {
+            let mut report = damage_only(report, error)?;
+            scan_blindly(&root, &geometry, &mut report, progress)?;
+            return Ok(report);
+        }
+    };
+    for damage in &recovered.damage {
+        report.problem(damage.clone());
+    }
+    accounts::check_meta(&recovered.meta, recovered.next_seq, &mut report);
+    let log_options = LogOptions {
+        geometry,
+        incarnation: superblock.incarnation,
+        next_seq: recovered.next_seq,
+        next_birth: recovered.next_birth,
+    };
+    let table = recovered.table;
+    let used: Vec<(SegmentId, Segment)> = in_use(&table);
+    let check = Check {
+        // For reading only: nothing is appended to it.
+        log: Log::new(root.media(), log_options, table),
+        index: recovered.index,
+        seed: superblock.hash_seed,
+        next_birth: recovered.next_birth,
+        next_keyspace: recovered.meta.next_keyspace.max(crate::keyspaces::FIRST_ID),
+        meta: recovered.meta,
+        report,
+    };
+    check.run(&used, progress)
 }
 
 /// Damage that keeps a store from being opened is what a check is there to report.
@@ -398,9 +388,5 @@ impl Check {
             range.seq > record.version()
                 && crate::ranges::holds(range, record.header.keyspace, record.key)
         })
-    }
-
-    fn last_seq(&self) -> SeqNo {
-        self.log.last_seq()
     }
 }

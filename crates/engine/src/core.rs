@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use heliox_format::ids::{Birth, KeyspaceId, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
 use heliox_index::{Index, PreparedKey};
+use heliox_log::append::Appended;
 use heliox_log::{Log, LogError};
 use parking_lot::Mutex;
 
@@ -17,12 +18,27 @@ use crate::error::{Error, Result};
 use crate::keyspaces::Keyspaces;
 use crate::options::Settings;
 use crate::ranges::Ranges;
-use crate::read::Head;
 use crate::root::Root;
 use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::space::Space;
 use crate::stats::{Counters, Health, Stats};
+
+/// What an index entry points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) location: Location,
+    /// An order that was given before the index was asked, or that of the record meant: a segment
+    /// that began later holds other records at the location.
+    pub(crate) asked: SeqNo,
+}
+
+impl Head {
+    /// A record that was appended just now.
+    pub(crate) fn of(appended: &Appended) -> Head {
+        Head { location: appended.location, asked: appended.seq }
+    }
+}
 
 /// An open store.
 pub(crate) struct Core {
@@ -57,6 +73,8 @@ pub(crate) struct Core {
     /// The run before did not end in order: large values without a head may be left.
     pub(crate) orphans_due: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// One step of collection, for a writer at the wall: the flows above `write` fill it in.
+    pub(crate) collect: fn(&Core) -> Result<bool>,
     /// When the newest finished sync began, in milliseconds since `opened`.
     pub(crate) synced_at_ms: AtomicU64,
     pub(crate) opened: Instant,

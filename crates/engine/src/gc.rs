@@ -7,6 +7,7 @@
 //! displacement of its records is durable, a checkpoint covers what replay would need of it, its
 //! sums agree (or every dead record was verified), and no snapshot needs it in place.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
@@ -18,12 +19,12 @@ use heliox_log::segments::Segment;
 use heliox_log::Stream;
 
 use crate::checkpoint;
-use crate::core::{now_ms, Core};
+use crate::core::{now_ms, Core, Head};
 use crate::keys::StoreKeys;
 use crate::error::Result;
 use crate::keyspaces::CHUNKS;
 use crate::large;
-use crate::read::{get, trace, with_scratch, Head, OwnedRecord, Traced, View};
+use crate::read::{get, older_version, trace, with_scratch, OwnedRecord, Traced, View};
 use crate::snapshots::DeadVersion;
 use crate::write::{append_and_install, healed_record, Expect, Installed};
 
@@ -188,6 +189,8 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
     let segment = core.log.segment(id);
     let mut harvest = Harvest::default();
     let notes = core.snapshots.take_noted(id);
+    let notes: HashMap<Location, DeadVersion> =
+        notes.into_iter().map(|note| (note.location, note)).collect();
     let geometry = core.log.geometry();
     let media = core.log.media();
     let scanner = SegmentScanner::load(&**media, geometry, id, Some(segment.used_bytes));
@@ -224,7 +227,12 @@ fn quarantine(core: &Core, segment: &Segment, why: &str) -> Result<Harvest> {
     Ok(Harvest::default())
 }
 
-fn sort_out(core: &Core, harvest: &mut Harvest, notes: &[DeadVersion], at: OwnedRecordAt) {
+fn sort_out(
+    core: &Core,
+    harvest: &mut Harvest,
+    notes: &HashMap<Location, DeadVersion>,
+    at: OwnedRecordAt,
+) {
     let header = at.record.header;
     match header.kind {
         RecordKind::Put | RecordKind::Tombstone => {
@@ -233,28 +241,34 @@ fn sort_out(core: &Core, harvest: &mut Harvest, notes: &[DeadVersion], at: Owned
                 harvest.live.push(at);
                 return;
             }
-            let note = notes.iter().find(|n| n.location == at.location);
-            let version = at.record.record().version();
-            match note.filter(|n| core.snapshots.needs(version, n.death)) {
-                Some(note) => harvest.retained.push((*note, at.record)),
-                None if header.chunked => harvest.dead_heads.push(at.record),
-                None => {}
-            }
+            sort_out_dead(core, harvest, notes.get(&at.location).copied(), at.record);
         }
         RecordKind::Retained => {
             let original = core.snapshots.original_of(at.location);
-            let version = at.record.record().version();
-            match original.filter(|o| core.snapshots.needs(version, o.death)) {
-                Some(original) => harvest.retained.push((original, at.record)),
-                None => {
-                    core.snapshots.forget_copy(at.location);
-                    if header.chunked {
-                        harvest.dead_heads.push(at.record);
-                    }
-                }
-            }
+            sort_out_dead(core, harvest, original, at.record);
         }
         RecordKind::Commit | RecordKind::RangeDelete | RecordKind::Keyspace => {}
+    }
+}
+
+/// A dead version is copied if a snapshot sees it; else it goes, and what lies below it stays
+/// within reach.
+fn sort_out_dead(
+    core: &Core,
+    harvest: &mut Harvest,
+    noted: Option<DeadVersion>,
+    record: OwnedRecord,
+) {
+    let view = record.record();
+    if let Some(dead) = noted {
+        if core.snapshots.needs(view.version(), dead.death) {
+            harvest.retained.push((dead, record));
+            return;
+        }
+        core.snapshots.drop_version(dead, view.version(), older_version(&view));
+    }
+    if record.header.chunked {
+        harvest.dead_heads.push(record);
     }
 }
 

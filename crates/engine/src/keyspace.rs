@@ -14,8 +14,7 @@ use crate::range_delete;
 use crate::ranges::prefix_end;
 use crate::read::{self, View};
 use crate::scan::{Bounds, Scan};
-use crate::snapshot::SnapshotGuard;
-use crate::store::Snapshot;
+use crate::snapshot::{Snapshot, SnapshotGuard};
 use crate::write::{self, Change, Stored};
 
 /// A sorted set of keys with values in a store, apart from all other keyspaces. Cheap to clone;

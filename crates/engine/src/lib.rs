@@ -69,4 +69,5 @@ pub use heliox_media::{IoMode, Media};
 pub use keyspace::{Approximate, Iter, IterOptions, Keyspace};
 pub use options::{Durability, MergeOperator, Options, WriteOptions};
 pub use stats::{BytesByCause, Health, RecoveryStats, StatValue, Stats};
-pub use store::{Snapshot, Store};
+pub use snapshot::Snapshot;
+pub use store::Store;

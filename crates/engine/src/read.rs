@@ -10,11 +10,10 @@ use heliox_format::bytes::{Reader, WriteBytes};
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::record::{decode_header, Decoded, Record, RecordHeader, RecordKind};
 use heliox_index::{Entry, PreparedKey};
-use heliox_log::append::Appended;
 use heliox_log::read::{Found, ReadBuf};
 use smallvec::SmallVec;
 
-use crate::core::{now_ms, Core};
+use crate::core::{now_ms, Core, Head};
 use crate::error::Result;
 use crate::snapshots::DeadVersion;
 
@@ -58,22 +57,6 @@ pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
         Ok(mut scratch) => work(&mut scratch),
         Err(_) => work(&mut Scratch::default()),
     })
-}
-
-/// What an index entry points to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
-    pub(crate) location: Location,
-    /// An order that was given before the index was asked, or that of the record meant: a segment
-    /// that began later holds other records at the location.
-    pub(crate) asked: SeqNo,
-}
-
-impl Head {
-    /// A record that was appended just now.
-    pub(crate) fn of(appended: &Appended) -> Head {
-        Head { location: appended.location, asked: appended.seq }
-    }
 }
 
 /// What a chain of versions says of a key.
@@ -349,8 +332,26 @@ pub(crate) fn note_read(core: &Core, location: Location, found: &Found<'_>) {
     }
 }
 
-/// The record that a link points to, in its place or where garbage collection copied it.
+/// The record that a link points to, in its place or where garbage collection copied it; if it
+/// was dropped because no snapshot sees it, the next older one that was not.
 pub(crate) fn read_version(
+    core: &Core,
+    dead: DeadVersion,
+    scratch: &mut Scratch,
+) -> Result<Option<OwnedRecord>> {
+    let mut next = Some(dead);
+    while let Some(dead) = next {
+        if let Some(record) = read_dead(core, dead, scratch)? {
+            return Ok(Some(record));
+        }
+        // No snapshot needed it, but one may need what lies below.
+        next = core.snapshots.below(dead);
+    }
+    Ok(None)
+}
+
+/// The record of one dead version, in its place or where it was copied.
+fn read_dead(
     core: &Core,
     dead: DeadVersion,
     scratch: &mut Scratch,
@@ -491,16 +492,9 @@ pub(crate) struct Present {
     pub(crate) value: Option<OwnedRecord>,
 }
 
-/// What became of a look at the present.
-pub(crate) enum Looked {
-    /// This is how things are.
-    Present(Present),
-    /// A batch that is being installed holds one of the entries.
-    Pending,
-}
-
-/// Reads what a key is now, verified by its record, with the entries that a condition can name.
-pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Looked> {
+/// Reads what a key is now, verified by its record, with the entries that a condition can name. None
+/// if a batch that is being installed holds one of the entries.
+pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Option<Present>> {
     for attempt in 0..RETRIES_MAX {
         let asked = core.log.last_seq();
         let matches = core.index.lookup(key);
@@ -508,9 +502,9 @@ pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Look
         match with_scratch(|scratch| present_of(core, key, &seen, asked, scratch))? {
             Some((own, value, pending)) => {
                 if pending {
-                    return Ok(Looked::Pending);
+                    return Ok(None);
                 }
-                return Ok(Looked::Present(Present { seen, own, value }));
+                return Ok(Some(Present { seen, own, value }));
             }
             None => back_off(attempt),
         }

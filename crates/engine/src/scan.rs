@@ -14,13 +14,10 @@ use heliox_index::{Direction, Next, PreparedKey, ScanBatch, ScanEntry, ScanFrom}
 use heliox_log::read::ReadBuf;
 use heliox_log::LogError;
 
-use crate::core::Core;
+use crate::core::{Core, Head};
 use crate::error::{Error, ErrorKind, Result};
 use crate::large;
-use crate::read::{
-    back_off, follow_chain, is_gone, is_reused, is_visible, note_read, with_scratch, Chain, Head,
-    OwnedRecord, View,
-};
+use crate::read::{back_off, follow_chain, is_gone, is_reused, is_visible, note_read, with_scratch, Chain, OwnedRecord, View};
 use crate::snapshot::SnapshotGuard;
 
 const FIRST_ENTRIES: usize = 8;

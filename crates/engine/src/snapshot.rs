@@ -46,3 +46,7 @@ impl Drop for SnapshotGuard {
         self.core.snapshots.release(self.seq);
     }
 }
+
+/// Everything that was visible when it was taken. Cheap to clone; ends with the last clone.
+#[derive(Clone)]
+pub struct Snapshot(pub(crate) Arc<SnapshotGuard>);

@@ -41,6 +41,8 @@ struct Inner {
     noted_count: u64,
     copies: HashMap<DeadVersion, Location>,
     originals: BTreeMap<Location, DeadVersion>,
+    /// Versions that were dropped, and what each of them displaced.
+    below: HashMap<DeadVersion, DeadVersion>,
 }
 
 /// The live snapshots of a store.
@@ -121,7 +123,8 @@ impl Snapshots {
     }
 
     fn bytes_of(&self, inner: &Inner) -> u64 {
-        inner.noted_count * NOTE_BYTES + inner.copies.len() as u64 * COPY_BYTES
+        inner.noted_count * NOTE_BYTES
+            + (inner.copies.len() + inner.below.len()) as u64 * COPY_BYTES
     }
 
     /// Drops what no snapshot needs; if that is not enough, fails the oldest snapshots.
@@ -180,12 +183,31 @@ impl Snapshots {
         self.any() && self.inner.lock().originals.range(places).next().is_some()
     }
 
-    /// Notes that no snapshot needs the copy at `location` any more.
-    pub(crate) fn forget_copy(&self, location: Location) {
+    /// Notes that a dead version goes because no snapshot sees it. While an older snapshot lives,
+    /// what lies below it stays within reach.
+    pub(crate) fn drop_version(
+        &self,
+        dead: DeadVersion,
+        version: SeqNo,
+        below: Option<DeadVersion>,
+    ) {
         let mut inner = self.inner.lock();
-        if let Some(original) = inner.originals.remove(&location) {
-            inner.copies.remove(&original);
+        if let Some(copy) = inner.copies.remove(&dead) {
+            inner.originals.remove(&copy);
         }
+        let floor = SeqNo(self.floor.load(Ordering::Acquire));
+        let is_passed = inner.live.range(floor..).next().is_some_and(|(seq, _)| *seq < version);
+        if let Some(below) = below.filter(|_| is_passed) {
+            inner.below.insert(dead, below);
+            if self.bytes_of(&inner) > self.budget_bytes.load(Ordering::Relaxed) {
+                self.shrink(&mut inner);
+            }
+        }
+    }
+
+    /// The next older version below one that was dropped.
+    pub(crate) fn below(&self, dead: DeadVersion) -> Option<DeadVersion> {
+        self.inner.lock().below.get(&dead).copied()
     }
 
     /// The orders that readable snapshots read at.
@@ -217,6 +239,7 @@ impl Inner {
             self.noted.clear();
             self.noted_count = 0;
             self.copies.clear();
+            self.below.clear();
             self.originals.clear();
             return;
         };
@@ -226,6 +249,7 @@ impl Inner {
         });
         self.noted_count = self.noted.values().map(|n| n.len() as u64).sum();
         self.copies.retain(|original, _| original.death > oldest);
+        self.below.retain(|dead, _| dead.death > oldest);
         self.originals.retain(|_, original| original.death > oldest);
     }
 }

@@ -18,6 +18,7 @@ use crate::background::Workers;
 use crate::batch::Batch;
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
+use crate::check::{self, CheckProgress, CheckReport};
 use crate::checkpoint::{self, Pace};
 use crate::core::{now_ms, Core};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,7 +32,7 @@ use crate::ranges::Ranges;
 use crate::recover;
 use crate::root::Root;
 use crate::signals::Signals;
-use crate::snapshot::SnapshotGuard;
+use crate::snapshot::{Snapshot, SnapshotGuard};
 use crate::snapshots::Snapshots;
 use crate::space::{Space, Wish};
 use crate::stats::{Counters, Stats};
@@ -45,10 +46,6 @@ struct Handle {
     core: Arc<Core>,
     workers: Mutex<Workers>,
 }
-
-/// Everything that was visible when it was taken. Cheap to clone; ends with the last clone.
-#[derive(Clone)]
-pub struct Snapshot(pub(crate) Arc<SnapshotGuard>);
 
 /// # Opening and closing
 impl Store {
@@ -161,6 +158,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         first_value_id: recovered.next_value_id,
         orphans_due: AtomicBool::new(!superblock.clean),
         closed: AtomicBool::new(false),
+        collect: gc::step,
         synced_at_ms: AtomicU64::new(0),
         log_bytes_at_checkpoint: AtomicU64::new(0),
         damage: Mutex::new([root.warnings(), &recovered.damage].concat()),
@@ -174,17 +172,23 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         space,
         counters,
     };
-    // Durable before the first write: records of the run before beyond its cut never count again.
+    begin_run(&core, next)?;
+    core.counters.recovery_millis.add(begun.elapsed().as_millis() as u64);
+    Ok(core)
+}
+
+/// Begins a new run of the store: durable before its first write, so that records of the run before
+/// beyond its cut never count again.
+fn begin_run(core: &Core, next: Superblock) -> Result<()> {
     core.write_superblock(&next)?;
     let needs_checkpoint = next.cuts.len() >= CUTS_MAX;
     *core.superblock.lock() = next;
     core.divide_memory();
     core.find_tombstones();
     if needs_checkpoint {
-        checkpoint::run(&core, Pace::Fast, false)?;
+        checkpoint::run(core, Pace::Fast, false)?;
     }
-    core.counters.recovery_millis.add(begun.elapsed().as_millis() as u64);
-    Ok(core)
+    Ok(())
 }
 
 fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> Superblock {
@@ -195,6 +199,23 @@ fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> S
     next.incarnation = Incarnation(superblock.incarnation.0 + 1);
     next.clean = false;
     next
+}
+
+/// # Verifying
+impl Store {
+    /// Verifies the store in `dir`, which nobody may have open: every checksum, the index against
+    /// the log, counts and sums against a scan. Writes nothing. Damage is in the report, never an
+    /// error. Needs the index's memory, and reads everything once.
+    ///
+    /// # Errors
+    /// As [`Store::open`], but for damage; a store that is missing is not made.
+    pub fn check(
+        dir: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        check::run(dir.as_ref(), options, progress)
+    }
 }
 
 /// # Keyspaces

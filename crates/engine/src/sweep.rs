@@ -14,13 +14,13 @@ use heliox_format::record::RecordKind;
 use heliox_index::{Direction, Next, ScanBatch, ScanFrom};
 use heliox_log::Stream;
 
-use crate::core::Core;
+use crate::core::{Core, Head};
 use crate::error::Result;
 use crate::gc::remove_entry;
 use crate::keyspaces::OWNERS;
 use crate::large;
 use crate::ranges::holds;
-use crate::read::{fetch, Head, older_version, read_version, with_scratch, OwnedRecord};
+use crate::read::{fetch, older_version, read_version, with_scratch, OwnedRecord};
 use crate::scan::{Bounds, Scan};
 use crate::snapshot::SnapshotGuard;
 use crate::write::{append_and_install, healed_record, Expect};
@@ -219,9 +219,9 @@ fn sweep_entry(
     let internal = [&keyspace.0.to_be_bytes()[..], &record.key].concat();
     let version = record.record().version();
     let covered = holds(range, keyspace, &record.key) && version < range.seq;
-    if covered && core.batches.is_pending(&record.record()) {
-        *is_complete = false;
-    } else if covered && !remove_entry(core, &core.prepare(keyspace, &record.key), location)? {
+    let is_pending = core.batches.is_pending(&record.record());
+    let key = core.prepare(keyspace, &record.key);
+    if covered && (is_pending || !remove_entry(core, &key, location)?) {
         *is_complete = false;
     }
     Ok(Some(internal))

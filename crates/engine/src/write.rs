@@ -16,14 +16,11 @@ use heliox_log::{LogError, Stream};
 use smallvec::SmallVec;
 
 use crate::batches::BatchPass;
-use crate::core::{now_ms, Core};
+use crate::core::{now_ms, Core, Head};
 use crate::keys::StoreKeys;
 use crate::error::{Error, Result};
-use crate::gc;
 use crate::options::{Durability, WriteOptions};
-use crate::read::{
-    back_off, cache_record, look_up_present, Arrival, Head, Looked, OwnedRecord, Present,
-};
+use crate::read::{back_off, cache_record, look_up_present, Arrival, OwnedRecord, Present};
 use crate::space::{Verdict, Wish};
 
 /// Longest that a writer waits for collection before it is told that the store is full.
@@ -310,8 +307,8 @@ fn install_verified(
     record: &NewRecord<'_>,
 ) -> Result<Installed> {
     let present = match look_up_present(core, key)? {
-        Looked::Present(present) => present,
-        Looked::Pending => return Ok(Installed::Pending),
+        Some(present) => present,
+        None => return Ok(Installed::Pending),
     };
     let hidden = present.own.is_none() && present.value.is_some();
     if record.kind == RecordKind::Tombstone && present.own.is_none() && !hidden {
@@ -372,8 +369,8 @@ pub(crate) fn modify(
     let prepared = core.prepare(keyspace, key);
     for attempt in 0.. {
         let present = match look_up_present(core, &prepared)? {
-            Looked::Present(present) => present,
-            Looked::Pending => {
+            Some(present) => present,
+            None => {
                 core.batches.wait();
                 continue;
             }
@@ -500,9 +497,9 @@ fn install_member(
         }
         if matches!(installed, Installed::Ambiguous) {
             let present = match look_up_present(core, &key)? {
-                Looked::Present(present) => present,
+                Some(present) => present,
                 // Only a member of this very batch, a stranger to this key, can be pending.
-                Looked::Pending => {
+                None => {
                     let seen = core.index.lookup(&key).iter().map(|e| e.location).collect();
                     Present { seen, own: None, value: None }
                 }
@@ -554,7 +551,7 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
                 }
                 core.signals.gc.ring();
                 // A writer at the wall helps, or waits for whoever collects.
-                if !gc::step(core)? {
+                if !(core.collect)(core)? {
                     core.signals.room.listen(Duration::from_millis(1));
                 }
             }

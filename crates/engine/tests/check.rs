@@ -5,10 +5,12 @@ mod image;
 
 use std::sync::Arc;
 
-use heliox::{Batch, Durability, ErrorKind, Options, Store, WriteOptions};
+use heliox::{Batch, Durability, ErrorKind, Media, Options, Store, WriteOptions};
+use heliox_format::bytes::Reader;
+use heliox_format::checkpoint::{encode_chunk, open_chunk, CheckpointMeta, ChunkKind};
 use heliox_format::label::HEAD_BYTES;
 use heliox_format::segment::SegmentKind;
-use heliox_media::MemoryMedia;
+use heliox_media::{MemoryMedia, RecordingMedia};
 use image::{check, check_with, closed, crashed, options, Choices, Image, STORE_BYTES};
 
 fn new_media() -> Arc<MemoryMedia> {
@@ -208,4 +210,177 @@ fn a_check_that_cannot_be_done_is_an_error() {
     let report = Store::check(&path, &small, &mut |p| seen = p.total_bytes).unwrap();
     assert_eq!(report.problem_count, 0, "{report:?}");
     assert!(seen > 0);
+}
+
+/// Whatever a crash leaves is no damage: writes that were not synced are kept, lost, reordered and
+/// torn, while segments are collected, swept and checkpointed. Nor is what comes of going on.
+#[test]
+fn crash_images_are_sound_and_so_is_what_follows() {
+    let recording = Arc::new(RecordingMedia::new(MemoryMedia::new(STORE_BYTES, 512).unwrap()));
+    let on = |media: Arc<dyn Media>| {
+        options(&new_media()).volumes(vec![media]).durability(Durability::None)
+    };
+    let store = Store::create("", &on(recording.clone())).unwrap();
+    let main = store.create_keyspace("main").unwrap();
+    let mut choices = Choices(5);
+    let mut points = Vec::new();
+    for round in 0..120u32 {
+        for _ in 0..700 {
+            let key = format!("k{:05}", choices.below(5000));
+            let n = 200 + choices.below(600) as usize;
+            match choices.below(12) {
+                0 => main.delete(&key).unwrap(),
+                1 => main.put_with(&key, choices.bytes(n), &WriteOptions::new().ttl_ms(1)).unwrap(),
+                _ => main.put(&key, choices.bytes(n)).unwrap(),
+            }
+        }
+        let mut batch = Batch::new();
+        (0..30).for_each(|_| batch.put(&main, format!("k{:05}", choices.below(5000)), "b"));
+        store.write(&batch).unwrap();
+        let from = choices.below(5000);
+        main.delete_range(format!("k{from:05}"), format!("k{:05}", from + 20)).unwrap();
+        match round % 6 {
+            0 => store.flush().unwrap(),
+            1 => store.sync().unwrap(),
+            2 if round % 24 == 2 => store.checkpoint().unwrap(),
+            _ => (0..4).for_each(|_| drop(store.step().unwrap())),
+        }
+        if round % 3 == 0 {
+            points.push((recording.event_count(), choices.next()));
+        }
+    }
+    assert!(store.stats().gc_segments > 0, "{:?}", store.stats());
+    let mut cut_off = 0;
+    for (event, seed) in points {
+        let media = Arc::new(recording.crash_image(event, seed).unwrap());
+        assert_sound(&Image::of(&media));
+        let store = Store::open("", &options(&media)).unwrap();
+        assert_eq!(store.damage(), Vec::<String>::new());
+        cut_off += u32::from(store.stats().recovery.tail_records > 0);
+        // A fresh store has no keyspace yet.
+        let Ok(main) = store.keyspace_or_create("main") else { continue };
+        (0..300).for_each(|i| main.put(format!("k{:05}", i * 7), vec![1; 500]).unwrap());
+        (0..30).for_each(|_| drop(store.step().unwrap()));
+        store.sync().unwrap();
+        assert_sound(&Image::of(&media));
+        store.close().unwrap();
+        assert_sound(&Image::of(&media));
+    }
+    assert!(cut_off > 20, "{cut_off}");
+}
+
+// ---- accounts that disagree although every checksum is right ----
+
+/// Rewrites the payloads of the newest checkpoint, each with a right checksum.
+fn rewrite(image: &Image, change: &mut dyn FnMut(ChunkKind, &mut Vec<u8>)) -> Image {
+    let mut changed = image.clone();
+    let (salt, start) = (image.superblock().salt(), image.start_of(SegmentKind::Checkpoint));
+    let mut at = start + 512;
+    loop {
+        let bytes = image.bytes(at, 1 << 20);
+        let address = at - HEAD_BYTES;
+        let (header, payload) = open_chunk(salt, address, &bytes).unwrap();
+        let mut payload = payload.to_vec();
+        change(header.kind, &mut payload);
+        assert_eq!(payload.len(), header.payload_bytes as usize);
+        changed.write(at, &encode_chunk(salt, address, &header, &payload, 512));
+        if header.kind == ChunkKind::End {
+            return changed;
+        }
+        at += (32 + payload.len() as u64).next_multiple_of(512);
+    }
+}
+
+#[track_caller]
+fn assert_meta_found(image: &Image, change: impl Fn(&mut CheckpointMeta), words: &str) {
+    let changed = rewrite(image, &mut |kind, payload| {
+        if kind == ChunkKind::Meta {
+            let mut meta = CheckpointMeta::decode(payload).unwrap();
+            change(&mut meta);
+            payload.clear();
+            meta.encode(payload);
+        }
+    });
+    let report = check(&changed);
+    let all = report.problems.join("\n");
+    assert!(all.contains(words), "{words:?} is missing in: {all:?}");
+}
+
+#[test]
+fn counts_sums_and_names_that_cannot_be_are_found() {
+    let (image, _) = closed(false);
+    assert_eq!(check(&rewrite(&image, &mut |_, _| {})).problem_count, 0);
+    assert_meta_found(&image, |m| m.segments[0].records += 1, "records expected, found");
+    assert_meta_found(&image, |m| m.segments[0].birth.0 += 1, "birth");
+    assert_meta_found(&image, |m| m.segments[0].kind = SegmentKind::Survivor, "kind Survivor");
+    assert_meta_found(&image, |m| m.segments[0].used_bytes += 5000, "cannot be read");
+    assert_meta_found(&image, |m| m.next_birth.0 = 0, "birth below");
+    assert_meta_found(&image, |m| m.keyspaces[1].name = "main".into(), "is there twice");
+    assert_meta_found(&image, |m| m.keyspaces[1].id.0 = 9, "an id from 1 to 2");
+    assert_meta_found(&image, |m| m.next_keyspace = 2, "keyspace id below 2 expected");
+    let swap = |m: &mut CheckpointMeta| m.ranges[0].from = b"key999999".to_vec();
+    assert_meta_found(&image, swap, "an interval");
+    // Sums that differ make the check look at each dead record; nothing is wrong with these.
+    let other_sum = rewrite(&image, &mut |kind, payload| {
+        if kind == ChunkKind::Meta {
+            let mut meta = CheckpointMeta::decode(payload).unwrap();
+            meta.segments[0].displaced_sum ^= 1;
+            payload.clear();
+            meta.encode(payload);
+        }
+    });
+    let report = check(&other_sum);
+    assert_eq!((report.problem_count, report.strangers), (0, 0), "{report:?}");
+}
+
+/// Changes the rest (fingerprint, location) of entry `n` of the first leaf's first block.
+fn with_entry(image: &Image, n: usize, change: &dyn Fn(&mut [u8])) -> Option<Image> {
+    let (mut is_first, mut is_there) = (true, true);
+    let changed = rewrite(image, &mut |kind, payload| {
+        if kind != ChunkKind::Leaves || !std::mem::take(&mut is_first) {
+            return;
+        }
+        let all = payload.len();
+        let mut reader = Reader::new(payload);
+        reader.varint().unwrap();
+        let len = reader.prefixed().unwrap().len();
+        let from = all - reader.rest().len() - len;
+        let leaf = &mut payload[from..from + len];
+        assert_eq!(leaf[5], 0, "a leaf of slices");
+        let word = |at: usize| u32::from_le_bytes(leaf[at..at + 4].try_into().unwrap()) as usize;
+        let prefix = if leaf[7] & 2 != 0 { 64 } else { 0 };
+        let (entries, body) = (word(20).min(46), 32 + word(24) + word(28) + prefix);
+        is_there = n < entries;
+        if is_there {
+            let at = body + 2 * entries + 9 * n;
+            change(&mut leaf[at..at + 9]);
+            let sum = xxhash_rust::xxh3::xxh3_64(&leaf[..len - 8]);
+            leaf[len - 8..].copy_from_slice(&sum.to_le_bytes());
+        }
+    });
+    is_there.then_some(changed)
+}
+
+/// Takes one entry out of the index, or lets it point elsewhere: each must be missed.
+#[test]
+fn every_entry_that_is_lost_or_wrong_is_found() {
+    let (image, _) = closed(true);
+    let mut chunks = 0;
+    for n in 0..46 {
+        let lost = with_entry(&image, n, &|rest| rest.fill(0xff)).unwrap();
+        let report = check(&lost);
+        let all = report.problems.join("\n");
+        assert!(all.contains("has no entry") || all.contains("chunk "), "entry {n}: {all:?}");
+        chunks += u32::from(all.contains("chunk "));
+        let moved = with_entry(&image, n, &|rest| rest[4] ^= 0x40).unwrap();
+        let all = check(&moved).problems.join("\n");
+        assert!(all.contains("is not of the entry's key"), "entry {n}: {all:?}");
+        let beyond = with_entry(&image, n, &|rest| rest[7] = 0x70).unwrap();
+        let all = check(&beyond).problems.join("\n");
+        assert!(all.contains("where no segment of the log is"), "entry {n}: {all:?}");
+        let flagged = with_entry(&image, n, &|rest| rest[3] ^= 0x80).unwrap();
+        let all = check(&flagged).problems.join("\n");
+        assert!(all.contains("says tombstone"), "entry {n}: {all:?}");
+    }
+    assert!(chunks >= 2, "the chunks of the large value are among the first entries");
 }

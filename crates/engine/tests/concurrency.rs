@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{key, value, Rng};
+use common::{own_key, value, Rng};
 use heliox::{Batch, Durability, ErrorKind, Keyspace, Options, Store, WriteOptions};
 
 const CAPACITY_BYTES: u64 = 66 << 20;
@@ -70,7 +70,7 @@ fn counters_never_go_back() {
                 while !stop.load(Ordering::SeqCst) {
                     let i = rng.below(KEYS / 2) * 2 + thread;
                     let n = written[i as usize].load(Ordering::SeqCst) + 1;
-                    ks.put_with(key(i), numbered(n, 2500), &durability(&mut rng)).unwrap();
+                    ks.put_with(own_key(i), numbered(n, 2500), &durability(&mut rng)).unwrap();
                     written[i as usize].store(n, Ordering::SeqCst);
                 }
             });
@@ -93,7 +93,7 @@ fn counters_never_go_back() {
     });
     assert!(store.stats().gc_segments > 10, "collection hardly ran");
     for (i, n) in written.iter().enumerate() {
-        let found = ks.get(key(i as u64)).unwrap().map_or(0, |v| number(&v));
+        let found = ks.get(own_key(i as u64)).unwrap().map_or(0, |v| number(&v));
         assert_eq!(found, n.load(Ordering::SeqCst), "key {i}");
     }
 }
@@ -103,7 +103,7 @@ fn read_counters(store: &Store, ks: &Keyspace, written: &[AtomicU64], rng: &mut 
     let floor: Vec<u64> =
         picked.iter().map(|i| written[*i as usize].load(Ordering::SeqCst)).collect();
     let snapshot = store.snapshot().unwrap();
-    let names: Vec<Vec<u8>> = picked.iter().map(|i| key(*i)).collect();
+    let names: Vec<Vec<u8>> = picked.iter().map(|i| own_key(*i)).collect();
     let many = ks.multi_get(&names).unwrap();
     for (((i, floor), name), many) in picked.iter().zip(floor).zip(&names).zip(many) {
         let seen = ks.get_at(name, &snapshot).unwrap().map_or(0, |v| number(&v));
@@ -134,7 +134,7 @@ fn batches_are_seen_whole() {
                     // Both threads write every pair; a pair is equal in both keyspaces, or in none.
                     let mut batch = Batch::new();
                     for _ in 0..1 + rng.below(4) {
-                        let name = key(rng.below(PAIRS) * 3);
+                        let name = own_key(rng.below(PAIRS) * 3);
                         match rng.one_in(5) {
                             true => [a, b].iter().for_each(|ks| batch.delete(ks, &name)),
                             false => {
@@ -154,7 +154,7 @@ fn batches_are_seen_whole() {
             while begun.elapsed() < long_enough() && !stop.load(Ordering::SeqCst) {
                 let snapshot = store.snapshot().unwrap();
                 for _ in 0..20 {
-                    let name = key(rng.below(PAIRS) * 3);
+                    let name = own_key(rng.below(PAIRS) * 3);
                     let x = a.get_at(&name, &snapshot).unwrap().map(|v| number(&v));
                     let y = b.get_at(&name, &snapshot).unwrap().map(|v| number(&v));
                     assert_eq!(x, y, "one half of a batch");
@@ -183,7 +183,7 @@ fn no_increment_is_lost() {
             scope.spawn(move || {
                 let mut rng = Rng::new(thread);
                 for _ in 0..EACH {
-                    let name = key(rng.below(KEYS));
+                    let name = own_key(rng.below(KEYS));
                     ks.update(name, |old| {
                         Some(numbered(old.map_or(0, number) + 1, 3000))
                     })
@@ -192,7 +192,7 @@ fn no_increment_is_lost() {
             });
         }
     });
-    let sum: u64 = (0..KEYS).map(|i| number(&ks.get(key(i)).unwrap().unwrap())).sum();
+    let sum: u64 = (0..KEYS).map(|i| number(&ks.get(own_key(i)).unwrap().unwrap())).sum();
     assert_eq!(sum, 4 * EACH);
     store.sync().unwrap();
     assert!(store.stats().gc_segments > 10, "collection hardly ran");
@@ -210,7 +210,7 @@ fn taken_values_are_taken_once() {
             scope.spawn(move || {
                 let mut rng = Rng::new(thread);
                 for n in 0..8000 {
-                    let name = key(rng.below(KEYS));
+                    let name = own_key(rng.below(KEYS));
                     if thread % 2 == 0 {
                         let value = numbered(n * 4 + thread, 2000);
                         if ks.insert_if_absent(name, value).unwrap() {
@@ -238,8 +238,8 @@ fn an_iterator_sees_one_moment() {
         let mut batch = Batch::new();
         for i in 0..KEYS {
             match (i + n) % 2 {
-                0 => batch.put(&ks, key(i * 8 + i % 8), numbered(n, 1000)),
-                _ => batch.delete(&ks, key(i * 8 + i % 8)),
+                0 => batch.put(&ks, own_key(i * 8 + i % 8), numbered(n, 1000)),
+                _ => batch.delete(&ks, own_key(i * 8 + i % 8)),
             }
         }
         batch

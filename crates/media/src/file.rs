@@ -11,8 +11,8 @@
 //! takes that one's result.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Error, ErrorKind};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::io::Error;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use heliox_format::limits::{SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
 use parking_lot::Mutex;
 
+use crate::blocking::{read_blocking, write_blocking};
 use crate::error::{MediaError, Operation};
 use crate::sticky::Sticky;
 use crate::uring::{self, Request, RingPool};
@@ -370,6 +371,14 @@ fn open_descriptor(path: &Path, is_device: bool, direct: bool) -> Result<(File, 
     Ok((open(base)?, false))
 }
 
+impl Drop for FileMedia {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock to a child process that was forked meanwhile and has
+        // not replaced itself yet. Nothing is lost if it fails.
+        let _ = self.file.unlock();
+    }
+}
+
 fn lock(name: &Arc<str>, file: &File) -> Result<(), MediaError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -428,74 +437,3 @@ fn queue_number(id: u64, what: &str) -> Option<u64> {
         .ok()
 }
 
-/// Reads all of `buf` with blocking calls.
-pub(crate) fn read_blocking(
-    name: &Arc<str>,
-    file: &File,
-    offset: u64,
-    buf: &mut [u8],
-) -> Result<(), MediaError> {
-    let len = buf.len();
-    let mut done = 0;
-    while done < len {
-        match file.read_at(&mut buf[done..], offset + done as u64) {
-            Ok(0) => return Err(short(name, Operation::Read, offset, len, done)),
-            Ok(step) => done += step,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                return Err(MediaError::from_io(
-                    name,
-                    Operation::Read,
-                    offset,
-                    len,
-                    &error,
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn write_blocking(
-    name: &Arc<str>,
-    file: &File,
-    offset: u64,
-    data: &[u8],
-) -> Result<(), MediaError> {
-    let len = data.len();
-    let mut done = 0;
-    while done < len {
-        match file.write_at(&data[done..], offset + done as u64) {
-            Ok(0) => return Err(short(name, Operation::Write, offset, len, done)),
-            Ok(step) => done += step,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                return Err(MediaError::from_io(
-                    name,
-                    Operation::Write,
-                    offset,
-                    len,
-                    &error,
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The device ended early.
-pub(crate) fn short(
-    name: &Arc<str>,
-    operation: Operation,
-    offset: u64,
-    len: usize,
-    done: usize,
-) -> MediaError {
-    MediaError::ShortDevice {
-        device: Arc::clone(name),
-        operation,
-        offset,
-        len_bytes: len as u64,
-        done_bytes: done as u64,
-    }
-}

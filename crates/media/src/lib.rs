@@ -8,6 +8,7 @@
 //! # Threads
 //! Every device may be used from any number of threads at once.
 
+mod blocking;
 mod buffer;
 mod error;
 mod fault;

@@ -30,8 +30,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::MediaError;
+use crate::memory::MemoryMedia;
 use crate::random::Random;
-use crate::{Geometry, IoKind, Media, MemoryMedia, Read};
+use crate::{Geometry, IoKind, Media, Read};
 
 /// Grain of the effects of a discard.
 const DISCARD_GRAIN_BYTES: u64 = 64 << 10;

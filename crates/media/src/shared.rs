@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::{FileMedia, Geometry, IoKind, Media, MediaError, Read};
+use crate::error::MediaError;
+use crate::file::FileMedia;
+use crate::{Geometry, IoKind, Media, Read};
 
 macro_rules! forward_media {
     ($pointer:ident) => {

@@ -23,8 +23,8 @@ use std::time::Duration;
 use io_uring::{opcode, squeue, types, IoUring, Probe};
 use parking_lot::Mutex;
 
+use crate::blocking::read_blocking;
 use crate::error::{MediaError, Operation};
-use crate::file::read_blocking;
 
 /// Most requests of one batch in flight at one time.
 const RING_ENTRIES: u32 = 64;

@@ -67,6 +67,14 @@ pub fn key(i: u64) -> Vec<u8> {
     }
 }
 
+/// Key number `i`, of the same families, that no other number gives.
+pub fn own_key(i: u64) -> Vec<u8> {
+    let mut own = key(i);
+    own.truncate(200);
+    own.extend((i as u32).to_be_bytes());
+    own
+}
+
 /// A value of the given length that no other call gives.
 pub fn value(tag: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(tag);
