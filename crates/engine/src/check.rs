@@ -17,7 +17,7 @@ mod accounts;
 
 use std::path::Path;
 
-use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, Location, SegmentId};
 use heliox_format::record::{Record, RecordKind};
 use heliox_format::segment::SegmentKind;
 use heliox_index::{Index, IndexOptions, PreparedKey};
@@ -166,13 +166,19 @@ fn scan_blindly(
             }
         }
         let done_bytes = (u64::from(id.0) + 1) * geometry.segment_bytes;
-        progress(CheckProgress { done_bytes, total_bytes });
+        progress(CheckProgress {
+            done_bytes,
+            total_bytes,
+        });
     }
     Ok(())
 }
 
 fn gap(id: SegmentId, from: u64, to: u64, error: &dyn std::fmt::Display) -> String {
-    format!("segment {}: addresses {from:#x} to {to:#x} cannot be read: {error}", id.0)
+    format!(
+        "segment {}: addresses {from:#x} to {to:#x} cannot be read: {error}",
+        id.0
+    )
 }
 
 /// A check under way.
@@ -221,7 +227,10 @@ impl Check {
                 self.check_segment(*id, segment, entries[id.0 as usize])?;
             }
             done_bytes += segment.used_bytes;
-            progress(CheckProgress { done_bytes, total_bytes });
+            progress(CheckProgress {
+                done_bytes,
+                total_bytes,
+            });
         }
         Ok(self.report)
     }

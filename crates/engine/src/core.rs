@@ -152,8 +152,9 @@ impl Core {
         let taken = self.log.tail_memory_bytes().max(self.settings.tail_limit_bytes)
             + self.index.memory_bytes()
             + self.snapshots.bytes();
-        // Growth until the next division, and what a collection step holds.
-        let margin = budget / 32;
+        // Growth until the next division, and what a collection step holds: a segment, and the
+        // survivors of it.
+        let margin = budget / 32 + self.log.geometry().segment_bytes * 3 / 2;
         self.cache.set_budget_bytes(budget.saturating_sub(taken + margin));
     }
 

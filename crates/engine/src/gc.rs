@@ -412,8 +412,8 @@ fn heal(core: &Core, stranger: &OwnedRecord, sums_differ: bool) -> Result<bool> 
             Traced::Stale => return Ok(true),
             Traced::Hidden(seq) if seq == stranger.seq => is_lost = true,
             // A newer version of the key is hidden there; it is healed with its own segment.
-            Traced::Hidden(_) => return Ok(false),
-            Traced::Origin => {}
+            Traced::Hidden(seq) if seq > stranger.seq => return Ok(false),
+            Traced::Hidden(_) | Traced::Origin => {}
             // The chain no longer tells. Without the sums' word the record died rightly: else a key
             // that was deleted would come back.
             Traced::Broken => is_lost |= sums_differ,

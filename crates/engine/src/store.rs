@@ -100,8 +100,7 @@ impl Handle {
         if let Some(first) = core.log.failure() {
             return Err(Error::failed(&first.into()));
         }
-        core.sync()?;
-        checkpoint::run(core, Pace::Fast, true)
+        checkpoint::close(core)
     }
 }
 
@@ -195,7 +194,10 @@ fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> S
     let mut next = superblock.clone();
     let last = SeqNo(recovered.next_seq.0 - 1);
     next.generation += 1;
-    next.cuts.push(Cut { incarnation: superblock.incarnation, last });
+    // A run that ended in order has no records beyond its checkpoint to be told from others.
+    if !superblock.clean {
+        next.cuts.push(Cut { incarnation: superblock.incarnation, last });
+    }
     next.incarnation = Incarnation(superblock.incarnation.0 + 1);
     next.clean = false;
     next

@@ -20,7 +20,9 @@ use crate::gc::remove_entry;
 use crate::keyspaces::OWNERS;
 use crate::large;
 use crate::ranges::holds;
-use crate::read::{fetch, older_version, read_version, with_scratch, OwnedRecord};
+use crate::read::{
+    fetch, is_gone, older_version, read_version, trace, with_scratch, OwnedRecord, Traced, View,
+};
 use crate::scan::{Bounds, Scan};
 use crate::snapshot::SnapshotGuard;
 use crate::write::{append_and_install, healed_record, Expect};
@@ -114,15 +116,19 @@ fn reap(core: &Core, head: Head) -> Result<Fate> {
 fn verify_victims(core: &Core, tombstone: &OwnedRecord) -> Result<bool> {
     let mut older = older_version(&tombstone.record());
     let mut is_pure = true;
+    let mut seen = vec![(tombstone.header.keyspace, tombstone.key.clone())];
     while let Some(dead) = older {
         let Some(victim) = with_scratch(|scratch| read_version(core, dead, scratch))? else {
             break;
         };
-        let is_own =
-            victim.key == tombstone.key && victim.header.keyspace == tombstone.header.keyspace;
-        if !is_own && !victim.record().is_tombstone() {
-            is_pure = false;
-            heal_victim(core, &victim)?;
+        // Of each key only the newest record counts: those below it died rightly.
+        let key = (victim.header.keyspace, victim.key.clone());
+        if !seen.contains(&key) {
+            seen.push(key);
+            if !is_gone(core, &victim.record(), View::Latest) {
+                is_pure = false;
+                heal_victim(core, &victim)?;
+            }
         }
         older = older_version(&victim.record());
     }
@@ -134,15 +140,11 @@ fn heal_victim(core: &Core, victim: &OwnedRecord) -> Result<()> {
     let asked = core.log.last_seq();
     let matches = core.index.lookup(&key);
     for entry in matches.iter() {
-        let is_own = with_scratch(|scratch| {
-            let head = fetch(core, Head { location: entry.location, asked }, scratch)?;
-            let own = |r: heliox_format::record::Record<'_>| {
-                r.key == victim.key && r.header.keyspace == victim.header.keyspace
-            };
-            Ok::<_, crate::error::Error>(head.is_none_or(own))
-        })?;
-        if is_own {
-            return Ok(());
+        let head = Head { location: entry.location, asked };
+        match with_scratch(|scratch| trace(core, &key, head, scratch))? {
+            Traced::Own | Traced::Stale => return Ok(()),
+            Traced::Hidden(seq) if seq > victim.seq => return Ok(()),
+            Traced::Hidden(_) | Traced::Origin | Traced::Broken => {}
         }
     }
     core.counters.strangers_found.add(1);

@@ -1,5 +1,6 @@
 //! Bits flip, sectors are overwritten, tails are torn. Whatever is damaged: never a wrong value,
 //! never a panic, never a silent loss of what was durable; and the loss is one frame, not the store.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // these are tests
 
 mod image;
 
@@ -47,7 +48,10 @@ fn read_all(store: &Store, content: &Content) -> Losses {
             Ok(None) => losses.reverted += 1,
             Ok(Some(value)) => {
                 let ever = content.ever.get(&(keyspace.clone(), key.clone()));
-                assert!(ever.is_some_and(|e| e.contains(&value)), "a wrong value of {key:?}");
+                assert!(
+                    ever.is_some_and(|e| e.contains(&value)),
+                    "a wrong value of {key:?}"
+                );
                 losses.reverted += 1;
             }
             Err(error) => {
@@ -77,7 +81,9 @@ fn scan_all(store: &Store, content: &Content, told: usize) {
                         continue;
                     }
                 };
-                let ordered = last.as_ref().is_none_or(|l| (*l < key) != reverse && *l != key);
+                let ordered = last
+                    .as_ref()
+                    .is_none_or(|l| (*l < key) != reverse && *l != key);
                 assert!(ordered, "{key:?} after {last:?}");
                 let id = (name.clone(), key.clone());
                 let is_known = content.ever.get(&id).is_some_and(|e| e.contains(&value));
@@ -90,9 +96,16 @@ fn scan_all(store: &Store, content: &Content, told: usize) {
             continue;
         }
         // Damaged tombstones are told too.
-        assert!(errors >= told.min(1), "{errors} errors for {told} damaged keys");
+        assert!(
+            errors >= told.min(1),
+            "{errors} errors for {told} damaged keys"
+        );
         let live = content.now.iter().filter(|(_, v)| v.is_some()).count();
-        assert!(seen.len() + errors >= live, "{} seen, {errors} errors, {live} live", seen.len());
+        assert!(
+            seen.len() + errors >= live,
+            "{} seen, {errors} errors, {live} live",
+            seen.len()
+        );
     }
 }
 
@@ -105,10 +118,16 @@ fn one_superblock_copy_is_enough_and_the_other_is_reported() {
             let mut bad = image.clone();
             bad.write(offset, &[0x5a; 512]);
             let (store, media) = open(&bad).unwrap();
-            assert!(store.warnings().iter().any(|w| w.contains("superblock")), "{offset:#x}");
+            assert!(
+                store.warnings().iter().any(|w| w.contains("superblock")),
+                "{offset:#x}"
+            );
             let losses = read_all(&store, &content);
             assert_eq!((losses.told, losses.reverted), (0, 0));
-            assert!(check(&bad).problems.iter().any(|p| p.contains("superblock")));
+            assert!(check(&bad)
+                .problems
+                .iter()
+                .any(|p| p.contains("superblock")));
             // Opening wrote both copies anew.
             store.close().unwrap();
             assert_eq!(check(&Image::of(&media)).problem_count, 0);
@@ -123,7 +142,13 @@ fn without_a_superblock_the_store_is_refused_by_name() {
     image.write(128 << 10, &[0; BLOCK_BYTES]);
     let error = open_error(&image);
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    for words in ["neither superblock", "0x10000", "0x20000", "checksum", "magic"] {
+    for words in [
+        "neither superblock",
+        "0x10000",
+        "0x20000",
+        "checksum",
+        "magic",
+    ] {
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
 }
@@ -166,7 +191,11 @@ fn a_damaged_checkpoint_is_an_error_that_says_what_and_where() {
         assert!(error.to_string().contains("address 0x"), "{error}");
     }
     let mut cut = image.clone();
-    let blocks: Vec<u64> = image.blocks.range(start + 4096..start + SEGMENT_BYTES).map(|b| *b.0).collect();
+    let blocks: Vec<u64> = image
+        .blocks
+        .range(start + 4096..start + SEGMENT_BYTES)
+        .map(|b| *b.0)
+        .collect();
     for block in blocks {
         cut.write(block, &[0; BLOCK_BYTES]);
     }
@@ -181,8 +210,16 @@ fn a_damaged_segment_header_costs_nothing_but_a_report() {
         let (store, _media) = open(&bad).unwrap();
         let losses = read_all(&store, &content);
         assert_eq!((losses.told, losses.reverted), (0, 0));
-        assert_eq!(store.damage().is_empty(), image.superblock().clean, "{:?}", store.damage());
-        assert!(check(&bad).problems.iter().any(|p| p.contains("segment header")));
+        assert_eq!(
+            store.damage().is_empty(),
+            image.superblock().clean,
+            "{:?}",
+            store.damage()
+        );
+        assert!(check(&bad)
+            .problems
+            .iter()
+            .any(|p| p.contains("segment header")));
     }
 }
 
@@ -199,16 +236,30 @@ fn a_frame_costs_the_keys_of_its_block_and_writing_goes_on() {
     scan_all(&store, &content, losses.told);
     // multi_get tells it too, and what is written anew heals its key.
     let main = store.keyspace("main").unwrap();
-    let keys: Vec<Vec<u8>> = content.now.keys().filter(|k| k.0 == "main").map(|k| k.1.clone()).collect();
-    assert_eq!(main.multi_get(&keys).unwrap_err().kind(), ErrorKind::Damaged);
+    let keys: Vec<Vec<u8>> = content
+        .now
+        .keys()
+        .filter(|k| k.0 == "main")
+        .map(|k| k.1.clone())
+        .collect();
+    assert_eq!(
+        main.multi_get(&keys).unwrap_err().kind(),
+        ErrorKind::Damaged
+    );
     for key in &keys {
         main.put(key, b"new").unwrap();
     }
-    assert!(main.multi_get(&keys).unwrap().iter().all(|v| v.as_deref() == Some(b"new")));
+    assert!(main
+        .multi_get(&keys)
+        .unwrap()
+        .iter()
+        .all(|v| v.as_deref() == Some(b"new")));
     store.close().unwrap();
     let (store, _media) = open(&Image::of(&media)).unwrap();
     let main = store.keyspace("main").unwrap();
-    assert!(keys.iter().all(|k| main.get(k).unwrap().as_deref() == Some(b"new")));
+    assert!(keys
+        .iter()
+        .all(|k| main.get(k).unwrap().as_deref() == Some(b"new")));
 }
 
 #[test]
@@ -226,7 +277,10 @@ fn a_chunk_of_a_large_value_costs_that_value_only() {
     // A part that does not touch the damaged chunk is still there.
     let large = &content.now[&("side".to_owned(), b"large".to_vec())];
     let end = side.get_range("large", 1 << 20, 100).unwrap();
-    assert_eq!(end.as_deref(), large.as_ref().map(|l| &l[1 << 20..(1 << 20) + 100]));
+    assert_eq!(
+        end.as_deref(),
+        large.as_ref().map(|l| &l[1 << 20..(1 << 20) + 100])
+    );
 }
 
 /// A torn tail: all but the first sectors of the last frames never reached the device. What was
@@ -235,9 +289,17 @@ fn a_chunk_of_a_large_value_costs_that_value_only() {
 fn a_torn_tail_is_cut_off_without_a_word() {
     let (image, content) = crashed(false);
     let user = image.start_of(SegmentKind::User);
-    let last = *image.blocks.range(user..user + SEGMENT_BYTES).next_back().unwrap().0;
+    let last = *image
+        .blocks
+        .range(user..user + SEGMENT_BYTES)
+        .next_back()
+        .unwrap()
+        .0;
     let used = image.bytes(last, BLOCK_BYTES);
-    let sectors = used.chunks(512).filter(|s| s.iter().any(|b| *b != 0)).count() as u64;
+    let sectors = used
+        .chunks(512)
+        .filter(|s| s.iter().any(|b| *b != 0))
+        .count() as u64;
     let mut torn = image.clone();
     torn.write(last + (sectors - 1) * 512, &[0; 512]);
     let (store, media) = open(&torn).unwrap();
@@ -257,19 +319,33 @@ fn a_torn_tail_is_cut_off_without_a_word() {
 fn a_hole_in_the_durable_tail_is_reported() {
     let (image, content) = crashed(false);
     let user = image.start_of(SegmentKind::User);
-    let blocks: Vec<u64> = image.blocks.range(user..user + SEGMENT_BYTES).map(|b| *b.0).collect();
+    let blocks: Vec<u64> = image
+        .blocks
+        .range(user..user + SEGMENT_BYTES)
+        .map(|b| *b.0)
+        .collect();
     let mut bad = image.clone();
     bad.write(blocks[blocks.len() - 3], &[0; BLOCK_BYTES]);
     let (store, media) = open(&bad).unwrap();
-    assert!(store.damage().iter().any(|d| d.contains("were durable")), "{:?}", store.damage());
+    assert!(
+        store.damage().iter().any(|d| d.contains("were durable")),
+        "{:?}",
+        store.damage()
+    );
     let losses = read_all(&store, &content);
     assert!(losses.reverted + losses.told > 0);
     assert!(check(&bad).problem_count > 0);
-    assert_eq!(store.keyspace("side").unwrap().get("last").unwrap(), Some(b"word".to_vec()));
+    assert_eq!(
+        store.keyspace("side").unwrap().get("last").unwrap(),
+        Some(b"word".to_vec())
+    );
     store.keyspace("side").unwrap().put("after", "x").unwrap();
     store.close().unwrap();
     let (store, _media) = open(&Image::of(&media)).unwrap();
-    assert_eq!(store.keyspace("side").unwrap().get("after").unwrap(), Some(b"x".to_vec()));
+    assert_eq!(
+        store.keyspace("side").unwrap().get("after").unwrap(),
+        Some(b"x".to_vec())
+    );
 }
 
 #[test]
@@ -278,15 +354,27 @@ fn all_of_the_tail_gone_is_reported_by_what_the_checkpoint_knows() {
     let (image, _) = crashed(false);
     let mut bad = image.clone();
     for id in 0..16 {
-        if image.segment(SegmentId(id)).is_some_and(|h| h.kind != SegmentKind::Checkpoint) {
+        if image
+            .segment(SegmentId(id))
+            .is_some_and(|h| h.kind != SegmentKind::Checkpoint)
+        {
             let start = HEAD_BYTES + u64::from(id) * SEGMENT_BYTES;
-            let blocks: Vec<u64> = image.blocks.range(start..start + SEGMENT_BYTES).map(|b| *b.0).collect();
-            blocks.iter().for_each(|b| bad.write(*b, &[0x77; BLOCK_BYTES]));
+            let blocks: Vec<u64> = image
+                .blocks
+                .range(start..start + SEGMENT_BYTES)
+                .map(|b| *b.0)
+                .collect();
+            blocks
+                .iter()
+                .for_each(|b| bad.write(*b, &[0x77; BLOCK_BYTES]));
         }
     }
     let (store, _media) = open(&bad).unwrap();
     let main = store.keyspace("main").unwrap();
-    assert_eq!(main.get("key000002").unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(
+        main.get("key000002").unwrap_err().kind(),
+        ErrorKind::Damaged
+    );
     assert!(check(&bad).problem_count > 100);
 }
 
@@ -299,20 +387,32 @@ fn flip_every_block(image: &Image, content: &Content, seed: u64) -> (usize, usiz
     let mut choices = Choices(seed);
     let (mut opened, mut with_losses) = (0, 0);
     for (at, block) in &image.blocks {
-        let set: Vec<u64> = (0..BLOCK_BYTES as u64).filter(|i| block[*i as usize] != 0).collect();
+        let set: Vec<u64> = (0..BLOCK_BYTES as u64)
+            .filter(|i| block[*i as usize] != 0)
+            .collect();
         let byte = at + set[choices.below(set.len() as u64) as usize];
         let mut bad = image.clone();
         bad.flip(byte, choices.below(8) as u8);
-        let header = at.checked_sub(HEAD_BYTES).and_then(|flat| image.segment(SegmentId((flat / SEGMENT_BYTES) as u32)));
-        let is_checkpoint = header.is_some_and(|h| h.kind == SegmentKind::Checkpoint && h.checkpoint == newest);
-        let is_stale = header.is_some_and(|h| h.kind == SegmentKind::Checkpoint && h.checkpoint != newest);
+        let header = at
+            .checked_sub(HEAD_BYTES)
+            .and_then(|flat| image.segment(SegmentId((flat / SEGMENT_BYTES) as u32)));
+        let is_checkpoint =
+            header.is_some_and(|h| h.kind == SegmentKind::Checkpoint && h.checkpoint == newest);
+        let is_stale =
+            header.is_some_and(|h| h.kind == SegmentKind::Checkpoint && h.checkpoint != newest);
         let report = check(&bad);
-        assert!(report.problem_count > 0 || is_stale, "a flip at {byte:#x} was not found");
+        assert!(
+            report.problem_count > 0 || is_stale,
+            "a flip at {byte:#x} was not found"
+        );
         let (store, _media) = match open(&bad) {
             Ok(opened) => opened,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Damaged, "{byte:#x}: {error}");
-                assert!(is_checkpoint || *at == 0, "{byte:#x} keeps the store from opening: {error}");
+                assert!(
+                    is_checkpoint || *at == 0,
+                    "{byte:#x} keeps the store from opening: {error}"
+                );
                 continue;
             }
         };
@@ -320,7 +420,10 @@ fn flip_every_block(image: &Image, content: &Content, seed: u64) -> (usize, usiz
         let losses = read_all(&store, content);
         // Only what opening reports may be lost without an error at the key.
         let reported = !store.damage().is_empty();
-        assert!(losses.reverted == 0 || reported, "{byte:#x}: {losses:?} without a report");
+        assert!(
+            losses.reverted == 0 || reported,
+            "{byte:#x}: {losses:?} without a report"
+        );
         assert!(losses.told + losses.reverted < 200, "{byte:#x}: {losses:?}");
         scan_all(&store, content, losses.told);
         with_losses += usize::from(losses.told + losses.reverted > 0);
@@ -340,4 +443,35 @@ fn a_bit_in_any_block_of_a_crashed_store() {
     let (image, content) = crashed(false);
     let (opened, with_losses) = flip_every_block(&image, &content, 2);
     assert!(opened > 40 && with_losses > 20, "{opened} {with_losses}");
+}
+
+/// A leaf that is split may want to read keys to know where they belong; one that cannot be read
+/// must not keep its neighbours from being written, nor the store from being opened.
+#[test]
+#[ignore = "known defect: a split that needs a damaged key fails the write, and replay with it"]
+fn a_damaged_key_does_not_stand_in_the_way_of_others() {
+    let (image, content) = closed(false);
+    let mut bad = image.clone();
+    let user = image.start_of(SegmentKind::User);
+    for block in (1..20).step_by(2) {
+        bad.write(user + block * 4096, &[0x33; BLOCK_BYTES]);
+    }
+    let (store, media) = open(&bad).unwrap();
+    let told = read_all(&store, &content).told;
+    assert!(told > 50, "{told}");
+    let main = store.keyspace("main").unwrap();
+    for i in 0..30_000u32 {
+        let key = format!("key{:06}x{i}", i.wrapping_mul(40_503) % 900);
+        main.put(&key, "new").unwrap();
+    }
+    store.sync().unwrap();
+    let crash = Image::of(&media);
+    drop(store);
+    for image in [crash, Image::of(&media)] {
+        let (store, _media) = open(&image).unwrap();
+        assert_eq!(read_all(&store, &content).told, told);
+        let main = store.keyspace("main").unwrap();
+        let keys = |i: u32| format!("key{:06}x{i}", i.wrapping_mul(40_503) % 900);
+        assert!((0..30_000).all(|i| main.get(keys(i)).unwrap().as_deref() == Some(b"new")));
+    }
 }

@@ -2,6 +2,7 @@
 //! version 1, stopped without a close; `golden/store-1.txt` is what it holds. `golden/layout-1.txt`
 //! freezes the bytes of each structure. A change of these files is a change of the format: it needs
 //! a new version, new files beside the old ones, and code that reads both.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // these are tests
 
 mod image;
 
@@ -23,12 +24,16 @@ use heliox_format::record::{RecordHeader, RecordKind};
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
 use heliox_format::{checkpoint, frame, label, limits, record, segment, superblock};
-use heliox_index::{Action, Entry, Index, IndexOptions, KeyRead, KeySource, PreparedKey, SourceError};
+use heliox_index::{
+    Action, Entry, Index, IndexOptions, KeyRead, KeySource, PreparedKey, SourceError,
+};
 use heliox_media::MemoryMedia;
 use image::{check_with, options, Choices, Image, BLOCK_BYTES, STORE_BYTES};
 
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
 }
 
 // ---- the store ----
@@ -48,7 +53,15 @@ fn write_store(store: &Store) {
         let url = format!("https://example.org/fruit/kinds/{}/page-{}", i % 7, i);
         size.put(url, i.to_string()).unwrap();
     }
-    let odd: [&[u8]; 7] = [b"", b"\0", b"\0\0", b"\0\0\0\xff", b"\xff\xff", b"a", b"a\0"];
+    let odd: [&[u8]; 7] = [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\0\0\0\xff",
+        b"\xff\xff",
+        b"a",
+        b"a\0",
+    ];
     for key in odd {
         fruit.put(key, [b"odd ", key].concat()).unwrap();
     }
@@ -58,23 +71,36 @@ fn write_store(store: &Store) {
     size.put("large", vec![b'L'; (1 << 20) + 77]).unwrap();
     let century = WriteOptions::new().ttl_ms(100 * 365 * 24 * 3600 * 1000);
     fruit.put_with("for a century", "kept", &century).unwrap();
-    fruit.put_with("for a moment", "expired", &WriteOptions::new().ttl_ms(1)).unwrap();
-    (0..400).step_by(5).for_each(|i| fruit.put(format!("key{i:05}"), "overwritten").unwrap());
-    (0..400).step_by(9).for_each(|i| fruit.delete(format!("key{i:05}")).unwrap());
+    fruit
+        .put_with("for a moment", "expired", &WriteOptions::new().ttl_ms(1))
+        .unwrap();
+    (0..400)
+        .step_by(5)
+        .for_each(|i| fruit.put(format!("key{i:05}"), "overwritten").unwrap());
+    (0..400)
+        .step_by(9)
+        .for_each(|i| fruit.delete(format!("key{i:05}")).unwrap());
     store.sync().unwrap();
     store.checkpoint().unwrap();
     // The tail.
-    (0..400).step_by(11).for_each(|i| fruit.put(format!("key{i:05}"), "in the tail").unwrap());
+    (0..400)
+        .step_by(11)
+        .for_each(|i| fruit.put(format!("key{i:05}"), "in the tail").unwrap());
     let mut batch = Batch::new();
     batch.put(&fruit, "batch 1", "both");
     batch.put(&size, "batch 2", "or none");
     batch.delete(&fruit, "key00001");
     store.write(&batch).unwrap();
     fruit.delete_range("key00100", "key00150").unwrap();
-    size.delete_prefix("https://example.org/fruit/kinds/3/").unwrap();
+    size.delete_prefix("https://example.org/fruit/kinds/3/")
+        .unwrap();
     store.drop_keyspace("gone").unwrap();
     fruit.put("key00120", "after the range delete").unwrap();
-    store.create_keyspace("late").unwrap().put("k", "v").unwrap();
+    store
+        .create_keyspace("late")
+        .unwrap()
+        .put("k", "v")
+        .unwrap();
     store.sync().unwrap();
 }
 
@@ -100,9 +126,13 @@ fn shown(bytes: &[u8]) -> String {
 #[test]
 fn the_store_of_version_1_is_read_checked_and_written_on() {
     let bytes = unpack(&std::fs::read(file("store-1.rle")).unwrap());
-    let mut image = Image { blocks: Default::default() };
+    let mut image = Image {
+        blocks: Default::default(),
+    };
     image.write(0, &bytes);
-    image.blocks.retain(|_, block| block.iter().any(|b| *b != 0));
+    image
+        .blocks
+        .retain(|_, block| block.iter().any(|b| *b != 0));
     let expected = std::fs::read_to_string(file("store-1.txt")).unwrap();
     assert!(expected.lines().count() > 500, "the golden text is there");
     let media = image.media();
@@ -110,13 +140,19 @@ fn the_store_of_version_1_is_read_checked_and_written_on() {
     assert_eq!(report.problems, Vec::<String>::new());
     let store = Store::open("", &options(&media)).unwrap();
     assert!(store.stats().recovery.tail_records > 40);
-    assert!(dump(&store) == expected, "the store reads differently:\n{}", dump(&store));
+    assert!(
+        dump(&store) == expected,
+        "the store reads differently:\n{}",
+        dump(&store)
+    );
     store.keyspace("late").unwrap().put("l", "w").unwrap();
     store.close().unwrap();
     let store = Store::open("", &options(&media)).unwrap();
     let with_one_more = dump(&store);
-    let rest: String =
-        with_one_more.split_inclusive('\n').filter(|l| !l.starts_with("late\tl\t")).collect();
+    let rest: String = with_one_more
+        .split_inclusive('\n')
+        .filter(|l| !l.starts_with("late\tl\t"))
+        .collect();
     assert!(rest == expected && with_one_more.len() > rest.len());
     store.close().unwrap();
     assert_eq!(check_with(&options(&media)).problem_count, 0);
@@ -125,7 +161,10 @@ fn the_store_of_version_1_is_read_checked_and_written_on() {
 // ---- the layout ----
 
 fn hex(text: &mut String, what: &str, bytes: &[u8]) {
-    let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    let used = bytes
+        .iter()
+        .rposition(|b| *b != 0)
+        .map_or(0, |last| last + 1);
     writeln!(text, "{what}: {} bytes", bytes.len()).unwrap();
     for (n, line) in bytes[..used].chunks(32).enumerate() {
         let line: String = line.iter().map(|b| format!("{b:02x}")).collect();
@@ -140,18 +179,33 @@ fn layout() -> String {
         ("volume head", label::HEAD_BYTES),
         ("label", label::LABEL_BYTES as u64),
         ("label offset", label::LABEL_OFFSET),
-        ("superblock copy 0 offset", superblock::SUPERBLOCK_OFFSETS[0]),
-        ("superblock copy 1 offset", superblock::SUPERBLOCK_OFFSETS[1]),
+        (
+            "superblock copy 0 offset",
+            superblock::SUPERBLOCK_OFFSETS[0],
+        ),
+        (
+            "superblock copy 1 offset",
+            superblock::SUPERBLOCK_OFFSETS[1],
+        ),
         ("superblock cuts at most", superblock::CUTS_MAX as u64),
         ("format version", u64::from(superblock::FORMAT_VERSION)),
         ("segment header", segment::SEGMENT_HEADER_BYTES as u64),
         ("frame header", frame::FRAME_HEADER_BYTES as u64),
         ("frame version", u64::from(frame::FRAME_VERSION)),
-        ("record header at most", record::RECORD_HEADER_BYTES_MAX as u64),
+        (
+            "record header at most",
+            record::RECORD_HEADER_BYTES_MAX as u64,
+        ),
         ("location bits", u64::from(Location::BITS)),
         ("value in one record at most", limits::CHUNK_BYTES as u64),
-        ("checkpoint chunk header", checkpoint::CHUNK_HEADER_BYTES as u64),
-        ("checkpoint chunk payload at most", checkpoint::CHUNK_PAYLOAD_BYTES_MAX as u64),
+        (
+            "checkpoint chunk header",
+            checkpoint::CHUNK_HEADER_BYTES as u64,
+        ),
+        (
+            "checkpoint chunk payload at most",
+            checkpoint::CHUNK_PAYLOAD_BYTES_MAX as u64,
+        ),
         ("stripe", heliox_media::STRIPE_BYTES),
     ];
     for (what, bytes) in sizes {
@@ -193,7 +247,10 @@ fn put_roots(text: &mut String) {
             segments: 0x24,
             cut: SeqNo(0x25),
         }),
-        cuts: vec![Cut { incarnation: Incarnation(0x31), last: SeqNo(0x32) }],
+        cuts: vec![Cut {
+            incarnation: Incarnation(0x31),
+            last: SeqNo(0x32),
+        }],
     };
     hex(text, "superblock", &superblock.encode(64 << 10));
 }
@@ -237,14 +294,49 @@ fn record_headers() -> Vec<(&'static str, RecordHeader)> {
     vec![
         ("record put", put),
         ("record overwrite", RecordHeader { displaced, ..put }),
-        ("record with expiry", RecordHeader { expiry_ms: Some(0x0102_0304_0506), ..put }),
-        ("record with gap", RecordHeader { seq_gap: 300, ..put }),
-        ("record of a batch", RecordHeader { batch_offset: Some(5), ..put }),
-        ("record with a value in chunks", RecordHeader { chunked: true, ..put }),
-        ("record tombstone", RecordHeader { displaced, ..new(RecordKind::Tombstone) }),
+        (
+            "record with expiry",
+            RecordHeader {
+                expiry_ms: Some(0x0102_0304_0506),
+                ..put
+            },
+        ),
+        (
+            "record with gap",
+            RecordHeader {
+                seq_gap: 300,
+                ..put
+            },
+        ),
+        (
+            "record of a batch",
+            RecordHeader {
+                batch_offset: Some(5),
+                ..put
+            },
+        ),
+        (
+            "record with a value in chunks",
+            RecordHeader {
+                chunked: true,
+                ..put
+            },
+        ),
+        (
+            "record tombstone",
+            RecordHeader {
+                displaced,
+                ..new(RecordKind::Tombstone)
+            },
+        ),
         (
             "record moved",
-            RecordHeader { displaced, link, version_delta: Some(0x1234), ..put },
+            RecordHeader {
+                displaced,
+                link,
+                version_delta: Some(0x1234),
+                ..put
+            },
         ),
         (
             "record retained tombstone",
@@ -255,17 +347,31 @@ fn record_headers() -> Vec<(&'static str, RecordHeader)> {
                 ..new(RecordKind::Retained)
             },
         ),
-        ("record commit", RecordHeader { batch_offset: Some(9), ..new(RecordKind::Commit) }),
+        (
+            "record commit",
+            RecordHeader {
+                batch_offset: Some(9),
+                ..new(RecordKind::Commit)
+            },
+        ),
         ("record range delete", new(RecordKind::RangeDelete)),
         ("record keyspace", new(RecordKind::Keyspace)),
     ]
 }
 
 fn put_checkpoint(text: &mut String) {
-    let header =
-        ChunkHeader { kind: ChunkKind::Leaves, checkpoint: 0x71, number: 0x72, payload_bytes: 5 };
+    let header = ChunkHeader {
+        kind: ChunkKind::Leaves,
+        checkpoint: 0x71,
+        number: 0x72,
+        payload_bytes: 5,
+    };
     let salt = ChecksumSalt(0x0807_0605_0403_0201);
-    hex(text, "checkpoint chunk", &encode_chunk(salt, 512, &header, b"leafs", 512));
+    hex(
+        text,
+        "checkpoint chunk",
+        &encode_chunk(salt, 512, &header, b"leafs", 512),
+    );
     let meta = CheckpointMeta {
         cut: SeqNo(0x81),
         incarnation: Incarnation(0x82),
@@ -293,9 +399,17 @@ fn put_checkpoint(text: &mut String) {
                 from: b"from".to_vec(),
                 to: Some(b"to".to_vec()),
             },
-            RangeEntry { seq: SeqNo(0x92), keyspace: KeyspaceId(2), from: Vec::new(), to: None },
+            RangeEntry {
+                seq: SeqNo(0x92),
+                keyspace: KeyspaceId(2),
+                from: Vec::new(),
+                to: None,
+            },
         ],
-        keyspaces: vec![KeyspaceEntry { id: KeyspaceId(1), name: "fruit".to_owned() }],
+        keyspaces: vec![KeyspaceEntry {
+            id: KeyspaceId(1),
+            name: "fruit".to_owned(),
+        }],
     };
     let mut bytes = Vec::new();
     meta.encode(&mut bytes);
@@ -311,14 +425,28 @@ impl KeySource for NoKeys {
 }
 
 fn put_leaf(text: &mut String) {
-    let index = Index::new(IndexOptions { seed: 7, ..IndexOptions::default() }).unwrap();
-    for (n, key) in ["apple", "banana", "cherry 17", "https://example.org/x"].iter().enumerate() {
+    let index = Index::new(IndexOptions {
+        seed: 7,
+        ..IndexOptions::default()
+    })
+    .unwrap();
+    for (n, key) in ["apple", "banana", "cherry 17", "https://example.org/x"]
+        .iter()
+        .enumerate()
+    {
         let prepared = PreparedKey::new(7, KeyspaceId(1), key.as_bytes());
-        let entry = Entry { location: Location::from_bits(1000 + n as u64), tombstone: n == 2 };
-        index.update(&prepared, &NoKeys, |_| (Action::Insert(entry), ())).unwrap();
+        let entry = Entry {
+            location: Location::from_bits(1000 + n as u64),
+            tombstone: n == 2,
+        };
+        index
+            .update(&prepared, &NoKeys, |_| (Action::Insert(entry), ()))
+            .unwrap();
     }
     let (mut cursor, mut bytes) = (index.image_start(), Vec::new());
-    index.image_next(&mut cursor, &mut bytes, &mut || SeqNo(1)).unwrap();
+    index
+        .image_next(&mut cursor, &mut bytes, &mut || SeqNo(1))
+        .unwrap();
     hex(text, "leaf image", &bytes);
 }
 
@@ -327,7 +455,10 @@ fn the_bytes_of_each_structure_are_frozen() {
     let expected = std::fs::read_to_string(file("layout-1.txt")).unwrap();
     let now = layout();
     assert!(expected.contains("leaf image: "));
-    assert!(now == expected, "the layout is no longer that of version 1:\n{now}");
+    assert!(
+        now == expected,
+        "the layout is no longer that of version 1:\n{now}"
+    );
 }
 
 // ---- making them ----
@@ -358,7 +489,7 @@ fn make_the_golden_files() {
 fn pack(bytes: &[u8]) -> Vec<u8> {
     const RUN_MIN: usize = 12;
     let (mut out, mut at, mut literal) = (Vec::new(), 0, 0);
-    let mut put_literal = |out: &mut Vec<u8>, from: usize, to: usize| {
+    let put_literal = |out: &mut Vec<u8>, from: usize, to: usize| {
         if from < to {
             out.push(0);
             out.extend_from_slice(&((to - from) as u32).to_le_bytes());

@@ -70,6 +70,7 @@ struct Test {
     missing: u64,
     collected: u64,
     moved: u64,
+    strangers: u64,
 }
 
 impl Test {
@@ -88,6 +89,7 @@ impl Test {
             missing: 0,
             collected: 0,
             moved: 0,
+            strangers: 0,
         };
         test.open();
         for name in NAMES {
@@ -109,7 +111,8 @@ impl Test {
         let store = Store::open("", &self.options());
         self.store = Some(store.unwrap_or_else(|e| panic!("{}: open: {e}", self.at())));
         let damage = self.store().damage();
-        assert!(damage.is_empty(), "{}: {damage:?}", self.at());
+        // Replay may not find the entry that a key took from another one: then both keep theirs.
+        assert!(damage.is_empty() || self.setup.lenient, "{}: {damage:?}", self.at());
     }
 
     fn store(&self) -> Store {
@@ -415,7 +418,14 @@ impl Test {
             let mut rest = wanted.iter();
             for item in found {
                 let hit = rest.any(|w| w == item);
-                assert!(hit, "{}: {what}: {} is wrong", self.at(), show(&item.0));
+                let live = wanted.iter().find(|w| w.0 == item.0).map(|w| w.1 == item.1);
+                let times = found.iter().filter(|f| f.0 == item.0).count();
+                assert!(
+                    hit,
+                    "{}: {what}: {} is wrong (its value is right: {live:?}; given {times} times)",
+                    self.at(),
+                    show(&item.0)
+                );
             }
             self.missing += (wanted.len() - found.len()) as u64;
             return;
@@ -515,6 +525,7 @@ impl Test {
         let stats = store.stats();
         self.collected += stats.gc_segments;
         self.moved += stats.gc_moved_records;
+        self.strangers += stats.strangers_found;
     }
 
     /// The process dies: what was handed to the device is there, the rest is gone.
@@ -594,7 +605,7 @@ fn run(seeds: u64, setup: Setup) {
             stats.objects,
             collected,
             test.moved,
-            stats.strangers_found,
+            test.strangers,
             test.missing
         );
     }
@@ -651,7 +662,7 @@ fn strangers_are_found_by_gets_while_their_chains_are_whole() {
 /// Strangers by the thousand: what is found is right, and few are missing.
 #[test]
 fn weakened_fingerprints_give_no_wrong_answer() {
-    for bits in [6, 10, 14] {
+    for bits in [1, 3, 6] {
         run(1, Setup { fingerprint_bits: bits, lenient: true, ..FULL });
     }
 }

@@ -1,11 +1,19 @@
-//! The order-preserving key code: spends few bits on digits and lower case, so that 64 bits of it
-//! tell more keys apart than 64 bits of text would.
+//! The order-preserving key code: spends few bits on digits, hex and lower case, so that 64 bits of
+//! it tell more keys apart than 64 bits of text would, and leaves few gaps between them.
 //!
-//! The code is static and depends on the class of the previous byte alone. It is monotone: `a < b`
-//! implies `code(a) <= code(b)`. It is not injective: a key and the same key with zero bytes
-//! appended agree, and so do keys that agree in the first 512 coded bits. Equal codes are ties
-//! like any other, so the empty key and runs of zero bytes need no special case. The keyspace id
-//! is coded as it stands. Pure functions; no state.
+//! A key's code is a number in `[0, 1)`, found by nesting intervals: each byte, in the state that
+//! the bytes before it led to, has an interval within that of the bytes before. Intervals of
+//! whole symbols are `2^-n` wide but need not be aligned, so three digits take 10 bits (1000 of
+//! 1024 places) with room between them for other bytes; the first two digits of three choose a
+//! part of an interval and take no bits of their own. States (see `width_of` and `next_of`): runs
+//! of digits that are certainly decimal go by threes, others by twos, text that mixes digits and
+//! `a` to `f` goes by four bits.
+//!
+//! The code is static and monotone: `a < b` implies `code(a) <= code(b)`. It is not injective: a
+//! key and the same key with zero bytes appended agree, and so do keys that agree in the first 512
+//! coded bits. Equal codes are ties like any other, so the empty key and runs of zero bytes need
+//! no special case. The keyspace id is coded as it stands. The code is part of the image format.
+//! Pure functions; no state.
 
 /// Words of a code; bits beyond are not kept.
 const WORDS: usize = 8;
@@ -14,64 +22,141 @@ pub(crate) const CODE_BITS: usize = 64 * WORDS;
 /// Bytes at the front that are coded as they stand.
 const RAW_BYTES: usize = crate::key::KEYSPACE_BYTES;
 
+/// After other bytes, and at the start.
 const OTHER: usize = 0;
-const DIGIT: usize = 1;
-const LOWER: usize = 2;
+/// After one letter, which may be a byte like any other.
+const LETTER: usize = 1;
+/// In lower case, after a letter that is no hex digit: digits that follow are decimal.
+const WORD: usize = 2;
+/// In lower case, after `a` to `f` or `x`, where digits may be hex.
+const HEX_WORD: usize = 3;
+/// After one digit, which may be a byte like any other.
+const DIGIT: usize = 4;
+/// Digits that may turn out to be hex, by twos: `PAIR` at a pair's start, `PAIR + 1` within it.
+const PAIR: usize = 5;
+/// Three pairs without a letter are taken to be decimal from then on.
+const PAIRS: usize = 3;
+/// Decimal digits, by threes: at the start of three, after one, after two.
+const TRIPLE: usize = PAIR + 2 * PAIRS;
+/// Digits and `a` to `f` mixed.
+const HEX: usize = TRIPLE + 3;
+const STATES: usize = HEX + 1;
 
-const fn class_of(byte: u8) -> usize {
-    match byte {
-        b'0'..=b'9' => DIGIT,
-        b'a'..=b'z' => LOWER,
+const fn is_mark(byte: u8) -> bool {
+    matches!(byte, b'-' | b'.' | b'/' | b':' | b'_')
+}
+
+/// Whether the state is within a pair or a triple, and how far: its digits choose only a part.
+const fn phase_of(state: usize) -> usize {
+    match state {
+        PAIR..TRIPLE => (state - PAIR) % 2,
+        TRIPLE..HEX => state - TRIPLE,
+        _ => 0,
+    }
+}
+
+/// How many bits a byte takes in a state; 0 if it begins or continues a pair or a triple.
+const fn width_of(state: usize, byte: u8) -> u32 {
+    match (state, byte) {
+        (OTHER, _) => 8,
+        (LETTER, b'0'..=b'9' | b'a'..=b'z') => 6,
+        (DIGIT, b'0'..=b'9') => 5,
+        (DIGIT, b'a'..=b'f') => 6,
+        (LETTER | DIGIT, _) => 9,
+        (WORD | HEX_WORD, b'a'..=b'z') => 5,
+        (WORD | HEX_WORD, b'0'..=b'9') => 6,
+        (WORD | HEX_WORD, b'-' | b'.' | b'/' | b'_') => 9,
+        (WORD | HEX_WORD, b'A'..=b'Z') => 11,
+        (WORD | HEX_WORD, _) => 15,
+        (HEX, b'0'..=b'9' | b'a'..=b'e') => 4,
+        (HEX, b'f') => 5,
+        (HEX, b'-') => 7,
+        (HEX, b'g'..=b'z') => 11,
+        (HEX, _) => 15,
+        (PAIR..TRIPLE, _) => match (phase_of(state), byte) {
+            (0, b'0'..=b'9') => 0,
+            (_, b'0'..=b'9') => 7,
+            (0, b'a'..=b'f') => 6,
+            (_, b'a'..=b'f') => 10,
+            (0, b'g'..=b'z') => 11,
+            (0, _) if is_mark(byte) => 8,
+            (0, _) => 15,
+            (_, b'g'..=b'z') => 15,
+            (_, _) if is_mark(byte) => 13,
+            _ => 20,
+        },
+        _ => match (phase_of(state), byte) {
+            (0 | 1, b'0'..=b'9') => 0,
+            (_, b'0'..=b'9') => 10,
+            (phase, b'a'..=b'z') => 13 + 3 * phase as u32,
+            (phase, _) if is_mark(byte) => 13 + 3 * phase as u32,
+            (phase, _) => 20 + 2 * phase as u32,
+        },
+    }
+}
+
+/// The state after a byte.
+const fn next_of(state: usize, byte: u8) -> usize {
+    const LAST: usize = TRIPLE + 2;
+    match (state, byte) {
+        (HEX, b'0'..=b'9' | b'a'..=b'f' | b'-') => HEX,
+        (WORD | LAST, b'0'..=b'9') => TRIPLE,
+        (DIGIT | HEX_WORD, b'0'..=b'9') => PAIR,
+        (OTHER | LETTER, b'0'..=b'9') => DIGIT,
+        (OTHER, b'a'..=b'z') => LETTER,
+        (_, b'0'..=b'9') => state + 1,
+        (LETTER..=HEX_WORD, b'a'..=b'f') | (_, b'x') => HEX_WORD,
+        (_, b'a'..=b'f') => HEX,
+        (_, b'g'..=b'z') => WORD,
         _ => OTHER,
     }
 }
 
-/// How many bits a byte takes after a byte of the given class.
-const fn width_of(context: usize, byte: u8) -> u32 {
-    match (context, class_of(byte)) {
-        (DIGIT, DIGIT) => 4,
-        (DIGIT, LOWER) => 8,
-        (DIGIT, _) => 10,
-        (LOWER, LOWER) => 5,
-        (LOWER, DIGIT) => 8,
-        (LOWER, _) if matches!(byte, b'-' | b'.' | b'/' | b'_') => 9,
-        (LOWER, _) => 11,
-        _ => 8,
-    }
-}
-
-/// The code of one byte: left-aligned in 16 bits, and its width.
+/// One byte in one state.
 #[derive(Clone, Copy)]
 struct Symbol {
-    bits: u16,
+    /// Where its interval starts within the state's, in units of `2^-32`.
+    start: u32,
+    /// The bits that the position advances by.
     width: u8,
+    next: u8,
 }
 
-const fn symbols() -> [[Symbol; 256]; 3] {
-    let mut table = [[Symbol { bits: 0, width: 0 }; 256]; 3];
-    let mut context = 0;
-    while context < 3 {
-        let mut next = 0u32;
-        let mut byte = 0;
+const fn symbols() -> [[Symbol; 256]; STATES] {
+    let none = Symbol {
+        start: 0,
+        width: 0,
+        next: 0,
+    };
+    let mut table = [[none; 256]; STATES];
+    let mut sizes = [0u64; STATES];
+    // Phases take the size of what follows them, so the last states come first.
+    let mut left = STATES;
+    while left > 0 {
+        left -= 1;
+        let (mut end, mut byte) = (0u64, 0);
         while byte < 256 {
-            let width = width_of(context, byte as u8);
-            let step = 1u32 << (16 - width);
-            let bits = next.next_multiple_of(step);
-            table[context][byte] = Symbol {
-                bits: bits as u16,
+            let width = width_of(left, byte as u8);
+            let next = next_of(left, byte as u8);
+            table[left][byte] = Symbol {
+                start: end as u32,
                 width: width as u8,
+                next: next as u8,
             };
-            next = bits + step;
+            end += match width {
+                0 => sizes[next],
+                _ => 1 << (32 - width),
+            };
             byte += 1;
         }
-        // The code space must suffice, or order would be lost.
-        assert!(next <= 1 << 16);
-        context += 1;
+        // The room must suffice, or order would be lost.
+        assert!(end <= 1 << 32);
+        sizes[left] = end;
     }
     table
 }
 
-static SYMBOLS: [[Symbol; 256]; 3] = symbols();
+static SYMBOLS: [[Symbol; 256]; STATES] = symbols();
 
 /// The code of a key, cut at [`CODE_BITS`] and padded with zero bits. Compares in key order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -86,16 +171,16 @@ impl Coded {
     pub(crate) fn of(head: &[u8], tail: &[u8]) -> Coded {
         let mut writer = Writer::new();
         for &byte in head {
-            writer.push(u16::from(byte) << 8, 8);
+            writer.push(u32::from(byte) << 24, 8);
         }
-        let mut context = OTHER;
+        let mut state = OTHER;
         for &byte in tail {
-            let symbol = SYMBOLS[context][usize::from(byte)];
-            writer.push(symbol.bits, u32::from(symbol.width));
+            let symbol = SYMBOLS[state][usize::from(byte)];
+            writer.push(symbol.start, u32::from(symbol.width));
             if writer.word >= WORDS {
                 break;
             }
-            context = class_of(byte);
+            state = usize::from(symbol.next);
         }
         writer.finish()
     }
@@ -187,51 +272,45 @@ impl Coded {
 /// separators waste few cells.
 pub(crate) fn separator(below: &Coded, upto: &Coded) -> Option<Vec<u8>> {
     let mut raw = Vec::new();
-    let mut writer = Writer::new();
-    let (mut at, mut context) = (0, OTHER);
-    loop {
-        let table = if raw.len() < RAW_BYTES {
-            &SYMBOLS[OTHER]
-        } else {
-            &SYMBOLS[context]
-        };
-        let window = |code: &Coded| (code.bits(at) >> 48) as u16;
-        let count = table.partition_point(|symbol| symbol.bits <= window(upto));
-        let last = count.checked_sub(1)?;
-        let with = |byte: usize| {
-            let mut longer = writer.clone();
-            longer.push(table[byte].bits, u32::from(table[byte].width));
-            longer
-        };
-        let next = with(last);
-        let coded = next.clone().finish();
-        if at + usize::from(table[last].width) > CODE_BITS || coded > *upto {
-            return None;
-        }
-        if coded > *below {
-            let above = table.partition_point(|symbol| symbol.bits <= window(below));
-            let round = (above..last).max_by_key(|byte| table[*byte].bits.trailing_zeros());
-            let round = round
-                .filter(|byte| with(*byte).finish() > *below)
-                .unwrap_or(last);
-            let rounder = table[round].bits.trailing_zeros() > table[last].bits.trailing_zeros();
-            raw.push(if rounder { round } else { last } as u8);
+    let (mut writer, mut state) = (Writer::new(), OTHER);
+    if below >= upto {
+        return None;
+    }
+    while writer.position() + 32 <= CODE_BITS {
+        let table = &SYMBOLS[state];
+        let with = |symbol: &Symbol| writer.clone().with(symbol).finish();
+        let last = table
+            .partition_point(|symbol| with(symbol) <= *upto)
+            .checked_sub(1)?;
+        if with(&table[last]) > *below {
+            let first = table.partition_point(|symbol| with(symbol) <= *below);
+            let round = (first..=last).rev().max_by_key(|byte| roundness(*byte));
+            raw.push(round.unwrap_or(last) as u8);
             return Some(raw);
         }
-        at += usize::from(table[last].width);
         raw.push(last as u8);
-        writer = next;
+        writer = writer.with(&table[last]);
         if raw.len() > RAW_BYTES {
-            context = class_of(last as u8);
+            state = usize::from(table[last].next);
         }
+    }
+    None
+}
+
+fn roundness(byte: usize) -> u32 {
+    match byte as u8 {
+        b'5' => 64,
+        digit @ b'0'..=b'9' => 32 + (digit - b'0').trailing_zeros(),
+        _ => byte.trailing_zeros(),
     }
 }
 
-/// Packs symbols into words; what does not fit is dropped.
+/// Adds nested intervals up; what does not fit is dropped.
 #[derive(Clone)]
 struct Writer {
     words: [u64; WORDS],
-    pending: u64,
+    /// The words at `word` and after it.
+    pending: u128,
     used: u32,
     word: usize,
 }
@@ -246,27 +325,55 @@ impl Writer {
         }
     }
 
-    /// Appends the top `width` bits of `bits`; the others must be zero.
+    /// Adds `start`, in units of `2^-32` of the place reached, and moves on by `width` bits, which
+    /// are 24 at most.
     #[inline(always)]
-    fn push(&mut self, bits: u16, width: u32) {
-        let wide = u64::from(bits) << 48;
-        self.pending |= wide >> self.used;
+    fn push(&mut self, start: u32, width: u32) {
+        let (sum, carry) = self
+            .pending
+            .overflowing_add(u128::from(start) << (96 - self.used));
+        self.pending = sum;
+        if carry {
+            self.carry();
+        }
         self.used += width;
         if self.used >= 64 {
             if let Some(word) = self.words.get_mut(self.word) {
-                *word = self.pending;
+                *word = (self.pending >> 64) as u64;
             }
+            self.pending <<= 64;
             self.word += 1;
             self.used -= 64;
-            let kept = width - self.used;
-            self.pending = wide << kept;
         }
+    }
+
+    /// An interval that is not aligned may reach over a border of words.
+    #[cold]
+    fn carry(&mut self) {
+        for word in self.words[..self.word.min(WORDS)].iter_mut().rev() {
+            *word = word.wrapping_add(1);
+            if *word != 0 {
+                return;
+            }
+        }
+    }
+
+    fn with(mut self, symbol: &Symbol) -> Writer {
+        self.push(symbol.start, u32::from(symbol.width));
+        self
+    }
+
+    fn position(&self) -> usize {
+        64 * self.word + self.used as usize
     }
 
     #[inline]
     fn finish(mut self) -> Coded {
-        if let Some(word) = self.words.get_mut(self.word) {
-            *word = self.pending;
+        let words = [(self.pending >> 64) as u64, self.pending as u64];
+        for (at, last) in words.into_iter().enumerate() {
+            if let Some(word) = self.words.get_mut(self.word + at) {
+                *word = last;
+            }
         }
         Coded(self.words)
     }
@@ -288,7 +395,13 @@ mod tests {
             Just(b'-'),
             any::<u8>()
         ];
-        prop::collection::vec(byte, 0..90)
+        let run = prop_oneof![
+            prop::collection::vec(byte, 0..4),
+            "[0-9]{1,12}".prop_map(String::into_bytes),
+            "[0-9a-f]{1,8}".prop_map(String::into_bytes),
+            "[a-z]{1,5}".prop_map(String::into_bytes),
+        ];
+        prop::collection::vec(run, 0..12).prop_map(|runs| runs.concat())
     }
 
     proptest! {
@@ -328,6 +441,47 @@ mod tests {
         }
     }
 
+    /// Every state, every pair of bytes: order is kept whatever follows.
+    #[test]
+    fn neighbours_keep_order_in_every_state() {
+        let fronts = [
+            "",
+            "q",
+            "q1",
+            "q12",
+            "q123",
+            "a",
+            "1",
+            "12",
+            "123",
+            "1234",
+            "12345",
+            "123456",
+            "1234567",
+            "12345678",
+            "123456789",
+            "1a",
+            "1a-",
+            "x",
+            "x9",
+            "z-",
+        ];
+        for front in fronts {
+            for byte in 0..255u8 {
+                let key = |byte: u8, back: &[u8]| {
+                    [b"\0\0\0\x01", front.as_bytes(), &[byte], back].concat()
+                };
+                for back in [&[255; 12][..], b"zzzzzz", b"999999", b"9f9f9f", b""] {
+                    let (low, high) = (key(byte, back), key(byte + 1, b""));
+                    assert!(
+                        Coded::of_internal(&low) < Coded::of_internal(&high),
+                        "{low:?} {high:?}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn distinct_codes_are_normally_separated() {
         let code = |key: &[u8]| Coded::of_internal(key);
@@ -335,7 +489,7 @@ mod tests {
             &code(b"\0\0\0\x01user1234567"),
             &code(b"\0\0\0\x01user1299"),
         );
-        assert_eq!(sep.as_deref(), Some(&b"\0\0\0\x01user127"[..]));
+        assert_eq!(sep.as_deref(), Some(&b"\0\0\0\x01user125"[..]));
         assert!(separator(&code(b"\0\0\0\x01a"), &code(b"\0\0\0\x01a\0\0")).is_none());
     }
 }

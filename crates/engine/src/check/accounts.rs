@@ -48,7 +48,9 @@ pub(super) fn check_meta(meta: &CheckpointMeta, next_seq: SeqNo, report: &mut Ch
     }
     if meta.ranges.len() > RANGE_DELETES_MAX {
         let found = meta.ranges.len();
-        report.problem(format!("{RANGE_DELETES_MAX} range deletes at most expected, found {found}"));
+        report.problem(format!(
+            "{RANGE_DELETES_MAX} range deletes at most expected, found {found}"
+        ));
     }
     for range in &meta.ranges {
         let is_empty = range.to.as_ref().is_some_and(|to| *to <= range.from);
@@ -198,7 +200,10 @@ impl Check {
         matches: &[Entry],
     ) -> Result<()> {
         let mut buf = ReadBuf::default();
-        for other in matches.iter().filter(|e| e.location.bits() < location.bits()) {
+        for other in matches
+            .iter()
+            .filter(|e| e.location.bits() < location.bits())
+        {
             let other = self.read(other.location, &mut buf)?;
             let is_same = |r: &OwnedRecord| {
                 r.key == record.key && r.header.keyspace == record.header.keyspace

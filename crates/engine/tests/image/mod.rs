@@ -1,5 +1,6 @@
 //! Stores as images that a test can damage and open again and again, and what is in them.
-#![allow(dead_code)] // no test uses all of it
+#![allow(dead_code, unreachable_pub)] // no test uses all of it
+#![allow(clippy::unwrap_used)] // these are tests
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +69,10 @@ impl Image {
 
     pub fn flip(&mut self, at: u64, bit: u8) {
         let block = at - at % BLOCK_BYTES as u64;
-        let bytes = self.blocks.entry(block).or_insert_with(|| vec![0; BLOCK_BYTES]);
+        let bytes = self
+            .blocks
+            .entry(block)
+            .or_insert_with(|| vec![0; BLOCK_BYTES]);
         bytes[(at - block) as usize] ^= 1 << bit;
     }
 
@@ -85,14 +89,21 @@ impl Image {
         for (i, byte) in bytes.iter().enumerate() {
             let at = at + i as u64;
             let block = at - at % BLOCK_BYTES as u64;
-            let target = self.blocks.entry(block).or_insert_with(|| vec![0; BLOCK_BYTES]);
+            let target = self
+                .blocks
+                .entry(block)
+                .or_insert_with(|| vec![0; BLOCK_BYTES]);
             target[(at - block) as usize] = *byte;
         }
     }
 
     pub fn superblock(&self) -> Superblock {
         let decode = |at: &u64| Superblock::decode(*at, &self.bytes(*at, BLOCK_BYTES)).ok();
-        SUPERBLOCK_OFFSETS.iter().filter_map(decode).max_by_key(|s| s.generation).unwrap()
+        SUPERBLOCK_OFFSETS
+            .iter()
+            .filter_map(decode)
+            .max_by_key(|s| s.generation)
+            .unwrap()
     }
 
     /// The header of a segment, if it has one.
@@ -150,7 +161,10 @@ impl Content {
     pub fn set(&mut self, keyspace: &str, key: &[u8], value: Option<&[u8]>) {
         let id = (keyspace.to_owned(), key.to_vec());
         if let Some(value) = value {
-            self.ever.entry(id.clone()).or_default().push(value.to_vec());
+            self.ever
+                .entry(id.clone())
+                .or_default()
+                .push(value.to_vec());
         }
         self.now.insert(id, value.map(<[u8]>::to_vec));
     }
