@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::BenchError;
@@ -93,6 +94,8 @@ pub struct Config {
     pub batch_keys: usize,
     /// Draws keys, values and orders.
     pub seed: u64,
+    /// Runs a control loop in this directory beside each workload.
+    pub control_dir: Option<PathBuf>,
 }
 
 impl Config {
@@ -112,6 +115,7 @@ impl Config {
             scan_entries: 100,
             batch_keys: 1,
             seed: 1,
+            control_dir: None,
         }
     }
 

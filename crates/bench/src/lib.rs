@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod control;
 mod counters;
 mod dispenser;
 mod engine;

@@ -37,6 +37,7 @@ fn speed(row: &Row) -> Value {
         "p9999_us": row.calls.p9999_us,
         "max_us": row.calls.max_us,
         "longest_stall_ms": row.longest_stall_ms,
+        "control_stall_ms": row.control_stall_ms,
     })
 }
 
@@ -121,6 +122,7 @@ pub fn rows_to_table(rows: &[Row]) -> String {
         "p99.999",
         "max",
         "stall ms",
+        "control ms",
         "write amp",
         "reads/op",
         "index B/obj",
@@ -139,6 +141,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     let mut cells = vec![Cell::new(row.workload), right(thousands(row.ops_per_s))];
     cells.extend(latency_cells(&row.calls));
     cells.push(right(optional(row.longest_stall_ms, 1)));
+    cells.push(right(optional(row.control_stall_ms, 1)));
     cells.push(right(optional(row.write_amplification, 3)));
     cells.push(right(format!("{:.3}", row.media_reads_per_op)));
     cells.push(right(optional(row.index_bytes_per_object, 2)));

@@ -42,6 +42,8 @@ pub(crate) struct Measured {
     /// The further writer of `readwhilewriting`.
     pub(crate) background: Tally,
     pub(crate) elapsed: Duration,
+    /// The longest gap of the control loop, where one ran.
+    pub(crate) control: Option<Duration>,
     pub(crate) settled: Duration,
     pub(crate) before: Reading,
     pub(crate) after: Reading,
@@ -102,6 +104,8 @@ pub struct Row {
     pub calls: CallSummary,
     /// Longest time in which no thread completed a write; `None` if nothing was written.
     pub longest_stall_ms: Option<f64>,
+    /// Longest time between two rounds of the control loop; `None` if none ran.
+    pub control_stall_ms: Option<f64>,
     /// The size of a key, in bytes.
     pub key_size: usize,
     /// The size of a value, in bytes.
@@ -194,6 +198,7 @@ impl Row {
             },
             calls: CallSummary::of(&all_calls),
             longest_stall_ms: (writes.calls() > 0).then_some(stall.as_secs_f64() * 1e3),
+            control_stall_ms: measured.control.map(|gap| gap.as_secs_f64() * 1e3),
             key_size: config.key_bytes,
             value_size: config.value_bytes,
             keys: config.keys,

@@ -9,6 +9,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
+use crate::control::Control;
 use crate::dispenser::Dispenser;
 use crate::engine::Engine;
 use crate::error::BenchError;
@@ -106,7 +107,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         let before = Reading::take(self.engine)?;
         let start = Instant::now();
         let plan = self.plan(workload, place as u64, start);
-        let (front, background) = work(&plan, start, observer)?;
+        let (front, background, control) = work(&plan, start, observer)?;
         let settle_begin = Instant::now();
         observer.settling(workload);
         let settle = |source| BenchError::Engine {
@@ -121,6 +122,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             front,
             background,
             elapsed,
+            control,
             settled,
             before,
             after,
@@ -154,12 +156,14 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
 }
 
 /// Runs the threads of a workload: the accounts of those asked for, merged, and of the background
-/// writer.
+/// writer, and the longest gap of the control loop.
 fn work<E: Engine + ?Sized>(
     plan: &Plan<'_, E>,
     start: Instant,
     observer: &mut dyn Observer,
-) -> Result<(Tally, Tally), BenchError> {
+) -> Result<(Tally, Tally, Option<Duration>), BenchError> {
+    let control = plan.config.control_dir.as_deref().map(Control::new).transpose()?;
+    let control = control.as_ref();
     let caller = thread::current();
     let caller = &caller;
     thread::scope(|scope| {
@@ -174,11 +178,16 @@ fn work<E: Engine + ?Sized>(
             .collect();
         let writer = (plan.workload == Workload::ReadWhileWriting)
             .then(|| scope.spawn(|| Worker::new(plan).and_then(Worker::run_background)));
+        let control = control.map(|control| scope.spawn(|| control.run(&plan.background_stop)));
         watch(plan, &workers, start, observer);
         plan.background_stop.store(true, Ordering::Relaxed);
         let front = join(workers, start);
         let background = join(writer.into_iter().collect(), start);
-        Ok((front?, background?))
+        let gap = control.map(|thread| {
+            let panicked = || BenchError::Internal("the control loop panicked".to_owned());
+            thread.join().map_err(|_| panicked())?
+        });
+        Ok((front?, background?, gap.transpose()?))
     })
 }
 

@@ -238,6 +238,10 @@ pub(crate) struct BenchArgs {
     /// Reads among the operations of readrandomwriterandom, in percent
     #[arg(long, default_value = "90", value_name = "P")]
     pub(crate) read_share: f64,
+    /// Run a control loop in this directory beside each workload: the longest gap that clock and
+    /// disk alone show, to hold the longest stall against
+    #[arg(long, value_name = "DIR")]
+    pub(crate) control: Option<PathBuf>,
     /// Entries that one operation of scan reads
     #[arg(long, default_value = "100", value_name = "N")]
     pub(crate) scan_length: usize,

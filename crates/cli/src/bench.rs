@@ -61,6 +61,7 @@ fn config(args: &BenchArgs) -> Config {
         scan_entries: args.scan_length,
         batch_keys: args.batch,
         seed: args.seed,
+        control_dir: args.control.clone(),
     }
 }
 

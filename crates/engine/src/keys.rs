@@ -27,6 +27,27 @@ impl KeySource for LogKeys<'_> {
             None => Ok(KeyRead::Stale),
         }
     }
+
+    /// All reads in one submission.
+    fn read_keys(
+        &self,
+        locations: &[Location],
+        each: &mut dyn FnMut(usize, KeyRead, &[u8]),
+    ) -> Result<(), SourceError> {
+        let (mut buf, mut key, mut failed) = (ReadBuf::default(), Vec::new(), None);
+        let read = self.log.read_many(locations, &mut buf, &mut |number, found| match found {
+            Ok(Some(found)) => {
+                copy_key(&found.record, &mut key);
+                each(number, KeyRead::Found, &key);
+            }
+            Ok(None) => each(number, KeyRead::Stale, &[]),
+            Err(error) => failed = Some(error),
+        });
+        match read.err().or(failed) {
+            Some(error) => Err(SourceError(Box::new(Error::from(error)))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Reads keys from the cache, else from the log.
@@ -40,6 +61,29 @@ impl KeySource for StoreKeys<'_> {
             return Ok(KeyRead::Found);
         }
         LogKeys { log: &self.core.log }.read_key(location, out)
+    }
+
+    /// What the cache does not hold is read in one submission.
+    fn read_keys(
+        &self,
+        locations: &[Location],
+        each: &mut dyn FnMut(usize, KeyRead, &[u8]),
+    ) -> Result<(), SourceError> {
+        let (mut key, mut numbers, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, location) in locations.iter().enumerate() {
+            match look_in_cache(self.core, *location, |record| copy_key(record, &mut key)) {
+                Some(()) => each(number, KeyRead::Found, &key),
+                None => {
+                    numbers.push(number);
+                    missing.push(*location);
+                }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let log = LogKeys { log: &self.core.log };
+        log.read_keys(&missing, &mut |at, read, key| each(numbers[at], read, key))
     }
 }
 

@@ -335,6 +335,7 @@ impl Keyspace {
         write::check_sizes(key, 0)?;
         let prepared = self.core.prepare(self.id(), key);
         self.core.counters.operations().gets.add(1);
+        let mut last = None;
         loop {
             let mut value = None;
             let mut head = None;
@@ -348,6 +349,10 @@ impl Keyspace {
             })?;
             if let Some(head) = head {
                 value = large::load_range(&self.core, &head.record(), offset, len)?;
+                // Chunks go with their head: missing under the same one twice, they are lost.
+                if value.is_none() && last.replace(head.seq) == Some(head.seq) {
+                    return Err(Error::damaged("a chunk of a large value is missing"));
+                }
             }
             if !found {
                 return Ok(None);

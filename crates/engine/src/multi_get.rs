@@ -5,7 +5,7 @@ use heliox_format::record::Record;
 use heliox_index::{Matches, PreparedKey};
 
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::large;
 use crate::read::{self, is_gone, is_visible, note_read, View};
 
@@ -99,6 +99,7 @@ fn read_wanted(
 }
 
 fn read_slowly(core: &Core, key: &PreparedKey<'_>) -> Result<Option<Vec<u8>>> {
+    let mut last = None;
     loop {
         let mut head = None;
         let found = read::get(core, key, View::Latest, &mut |record| {
@@ -110,6 +111,10 @@ fn read_slowly(core: &Core, key: &PreparedKey<'_>) -> Result<Option<Vec<u8>>> {
         };
         if let Some(value) = large::load(core, &head.record())? {
             return Ok(Some(value));
+        }
+        // Chunks go with their head: missing under the same one twice, they are lost.
+        if last.replace(head.seq) == Some(head.seq) {
+            return Err(Error::damaged("a chunk of a large value is missing"));
         }
     }
 }

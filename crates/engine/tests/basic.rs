@@ -1,5 +1,7 @@
 //! What every user does first, over memory and over files.
 
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
 use std::sync::Arc;
 
 use heliox::{Batch, Durability, Media, Options, Store, WriteOptions};
@@ -37,8 +39,8 @@ fn puts_gets_and_deletes_survive_close_and_open() {
     let verify = |store: &Store| {
         let ks = store.keyspace("default").unwrap();
         let expect = |i: u32| match i {
-            _ if i % 5 == 0 => Some(format!("again{i}").into_bytes()),
-            _ if i % 3 == 0 => None,
+            _ if i.is_multiple_of(5) => Some(format!("again{i}").into_bytes()),
+            _ if i.is_multiple_of(3) => None,
             _ => Some(format!("value{i}").into_bytes()),
         };
         for i in 0..20_000u32 {

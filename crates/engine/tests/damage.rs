@@ -475,3 +475,25 @@ fn a_damaged_key_does_not_stand_in_the_way_of_others() {
         assert!((0..30_000).all(|i| main.get(keys(i)).unwrap().as_deref() == Some(b"new")));
     }
 }
+
+/// All records of the tail are lost in one block, and only the rest of a long one still says that
+/// the others were durable.
+#[test]
+fn a_tail_without_any_record_still_tells_what_was_durable() {
+    let media = Arc::new(MemoryMedia::new(image::STORE_BYTES, 512).unwrap());
+    let store = Store::create("", &options(&media)).unwrap();
+    let ks = store.create_keyspace("ks").unwrap();
+    store.sync().unwrap();
+    store.checkpoint().unwrap();
+    ks.put("durable", "x").unwrap();
+    store.sync().unwrap();
+    ks.put("long", vec![b'l'; 9000]).unwrap();
+    store.sync().unwrap();
+    let mut image = Image::of(&media);
+    drop(store);
+    image.write(image.start_of(SegmentKind::User), &[0x55; BLOCK_BYTES]);
+    let (store, _media) = open(&image).unwrap();
+    let told = |d: &String| d.contains("were durable and cannot be read");
+    assert!(store.damage().iter().any(told), "{:?}", store.damage());
+    assert!(check(&image).problems.iter().any(told));
+}

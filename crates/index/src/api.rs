@@ -71,6 +71,25 @@ pub trait KeySource {
     /// # Errors
     /// Whatever the read failed with; the operation that needed the key fails with it.
     fn read_key(&self, location: Location, out: &mut Vec<u8>) -> Result<KeyRead, SourceError>;
+
+    /// Reads several keys as `read_key` does. Calls `each` once for each location, in any order,
+    /// with its number, what became of it and, if it was found, the key. The default reads one by
+    /// one; a source that can have many reads under way at once should.
+    ///
+    /// # Errors
+    /// As `read_key`.
+    fn read_keys(
+        &self,
+        locations: &[Location],
+        each: &mut dyn FnMut(usize, KeyRead, &[u8]),
+    ) -> Result<(), SourceError> {
+        let mut key = Vec::new();
+        for (number, location) in locations.iter().enumerate() {
+            let read = self.read_key(*location, &mut key)?;
+            each(number, read, &key);
+        }
+        Ok(())
+    }
 }
 
 /// What a write decides to do with a key.

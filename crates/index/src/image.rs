@@ -5,7 +5,7 @@
 //! | at | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | length of the image, this field and the checksum included |
-//! | 4 | 1 | version: 2 (the key code is part of it) |
+//! | 4 | 1 | version: 1 |
 //! | 5 | 1 | kind: 0 slices, 1 full keys |
 //! | 6 | 1 | width of the fingerprints in bits |
 //! | 7 | 1 | flags: 1 there is an upper fence, 2 there is a prefix |
@@ -42,7 +42,7 @@ use crate::leaf::{Leaf, Rest, FULL_MAX, LEAF_BLOCKS};
 use crate::slice::{Window, NO_WINDOW, SHIFT_MAX};
 use crate::tree::{Fences, Probe, Tree};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 const KIND_SLICES: u8 = 0;
 const KIND_KEYS: u8 = 1;
 const FLAG_HIGH: u8 = 1;

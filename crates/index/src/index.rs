@@ -176,13 +176,18 @@ impl Index {
                     leaf.add_block(&self.blocks)
                         .map_err(|_| self.over_budget(BLOCK_BYTES))?;
                 }
-                if leaf.room() == Room::Ready {
+                if leaf.room() == Room::Ready || self.may_overwrite(&leaf, key) {
                     return self.change(&mut leaf, key, decide);
                 }
             }
             self.split(key, source)?;
         }
         Err(IndexError::Internal("a leaf found no room"))
+    }
+
+    /// Whether the write is most likely an overwrite, for which no room is needed.
+    fn may_overwrite(&self, leaf: &Leaf, key: &PreparedKey<'_>) -> bool {
+        leaf.has_spare() && !self.matches(leaf, key).is_empty()
     }
 
     fn over_budget(&self, more: usize) -> IndexError {
@@ -316,13 +321,13 @@ impl Index {
                 Step::Done => return Ok(()),
                 Step::Read(missing) => missing,
             };
-            for location in missing {
-                let mut internal = Vec::new();
-                self.key_reads.fetch_add(1, Ordering::Relaxed);
-                if source.read_key(location, &mut internal)? == KeyRead::Found {
-                    keys.insert(location, internal);
+            self.key_reads
+                .fetch_add(missing.len() as u64, Ordering::Relaxed);
+            source.read_keys(&missing, &mut |number, read, key| {
+                if let (KeyRead::Found, Some(location)) = (read, missing.get(number)) {
+                    keys.insert(*location, key.to_vec());
                 }
-            }
+            })?;
         }
         Err(IndexError::Internal("the keys of a leaf could not be read"))
     }

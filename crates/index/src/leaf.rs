@@ -31,6 +31,8 @@ const _: () = assert!(FULL_MAX <= FIRSTS);
 pub(crate) const LEAF_BLOCKS: usize = FULL_MAX + 1;
 /// Holes that are borne before a leaf is squeezed.
 const HOLES_MAX: u8 = BLOCK_ENTRIES as u8;
+/// Slots of a full leaf that only keys which have a match may take.
+const SPARE_SLOTS: usize = 1;
 /// The tombstone's bit beside the fingerprint.
 const TOMBSTONE: u32 = 1 << 31;
 
@@ -353,12 +355,23 @@ impl Leaf {
                 Room::Ready
             };
         }
-        let tail_full = usize::from(self.tail) == BLOCK_ENTRIES;
+        let tail = usize::from(self.tail);
         match self.blocks.get(self.full()) {
-            Some(Some(_)) if !tail_full => Room::Ready,
-            Some(Some(_)) if self.full() == FULL_MAX => Room::Split,
+            Some(Some(_)) if self.full() == FULL_MAX && tail + SPARE_SLOTS >= BLOCK_ENTRIES => {
+                Room::Split
+            }
+            Some(Some(_)) if tail < BLOCK_ENTRIES => Room::Ready,
             _ => Room::Block,
         }
+    }
+
+    /// Whether a key that the leaf holds may be written although the leaf should be split: its
+    /// entry is most likely replaced, and if not there is a slot for another one. So overwrites do
+    /// not split leaves that were filled whole.
+    pub(crate) fn has_spare(&self) -> bool {
+        let in_tail = matches!(self.blocks.get(self.full()), Some(Some(_)))
+            && usize::from(self.tail) < BLOCK_ENTRIES;
+        self.keyed.is_some() || in_tail
     }
 
     /// Makes room where one block suffices for it.

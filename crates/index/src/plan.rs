@@ -65,6 +65,12 @@ const QUARTER_DIVISOR: usize = 8;
 /// An entry that would lose this many bits in its new window is read.
 const LOST_ANEW_MAX: u32 = LOST_BITS_MAX + 2;
 
+/// Cells behind the first key of a leaf of growing keys, for keys that come a little late.
+const NEAR_CELLS: u64 = 1 << 12;
+/// The shift of a window for growing keys, if it can be had: bits enough below the cells for
+/// splits, the others above, so that the keys do not outgrow the window's prefix.
+const NEAR_SHIFT: u16 = 16;
+
 /// Plans for a leaf that has no room for `key`.
 pub(crate) fn plan(
     leaf: &Leaf,
@@ -208,9 +214,9 @@ fn beside(
         shift,
         ..window.clone()
     };
-    let beside = |separator| (separator, window_near(&near, prefix, key.code()));
+    let beside = |separator, below| (separator, window_near(&near, prefix, key.code(), below));
     if *key.code() > last {
-        let (separator, window) = beside(code::separator(&last, key.code())?);
+        let (separator, window) = beside(code::separator(&last, key.code())?, NEAR_CELLS);
         let mut missing = Vec::new();
         let read = items.iter().any(|item| item.code.is_some());
         let between = Fences {
@@ -225,26 +231,34 @@ fn beside(
         });
     }
     if *key.code() < first {
-        let (separator, window) = beside(code::separator(key.code(), &first)?);
+        let (separator, window) = beside(
+            code::separator(key.code(), &first)?,
+            slice::CELLS - NEAR_CELLS,
+        );
         return Some(Plan::Prepend { separator, window });
     }
     None
 }
 
-/// A window as fine as its neighbour's, for keys that go on from `code`.
-fn window_near(window: &Window, prefix: &Coded, code: &Coded) -> Window {
-    let offset = usize::from(window.offset);
-    if code.truncated(offset) != *prefix {
+/// A window as fine as its neighbour's, for keys that go on from `code`, with `below` cells below
+/// it. It starts far enough in front of the bits that tell the keys apart that counting on changes
+/// no bit of the prefix.
+fn window_near(window: &Window, prefix: &Coded, code: &Coded, below: u64) -> Window {
+    let keyspace = 8 * crate::key::KEYSPACE_BYTES as u16;
+    let back = u16::from(window.shift)
+        .saturating_sub(NEAR_SHIFT)
+        .min(window.offset.saturating_sub(keyspace));
+    let (offset, shift) = (window.offset - back, window.shift - back as u8);
+    let prefix = prefix.truncated(usize::from(offset));
+    if code.truncated(usize::from(offset)) != prefix {
         return slice::NO_WINDOW;
     }
-    let unit = 1u64 << window.shift;
-    let base = (code.bits(offset) & !(unit - 1)).saturating_sub(unit << 8);
-    // Descending keys need room below as ascending ones do above.
-    let below = (unit << 12).min(base);
+    let base = code.bits(usize::from(offset)) >> shift << shift;
     Window {
-        prefix: Some(Box::new(*prefix)),
-        base: base - below,
-        ..window.clone()
+        prefix: Some(Box::new(prefix)),
+        base: base.saturating_sub(below << shift),
+        offset,
+        shift,
     }
 }
 
