@@ -37,7 +37,6 @@ fn speed(row: &Row) -> Value {
         "p9999_us": row.calls.p9999_us,
         "max_us": row.calls.max_us,
         "longest_stall_ms": row.longest_stall_ms,
-        "control_stall_ms": row.control_stall_ms,
     })
 }
 
@@ -76,6 +75,7 @@ fn further(row: &Row) -> Value {
     json!({
         "kernel_write_bytes": row.kernel_write_bytes,
         "cpu_seconds": row.cpu_seconds,
+        "control_stall_ms": row.control_stall_ms,
         "settle_seconds": row.settle_seconds,
         "p99999_us": row.calls.p99999_us,
         "read_ops": row.read_ops,
