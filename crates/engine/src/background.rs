@@ -23,6 +23,7 @@ use crate::write::FLUSH_DIVISOR;
 const CHECKPOINT_COST_DIVISOR: u64 = 7;
 /// Log bytes between two checkpoints, at least.
 const CHECKPOINT_BYTES_MIN: u64 = 64 << 20;
+const FLUSH_TICK: Duration = Duration::from_millis(100);
 const UPKEEP_TICK: Duration = Duration::from_millis(50);
 const COLLECT_TICK: Duration = Duration::from_millis(100);
 
@@ -76,12 +77,9 @@ fn guard(core: &Arc<Core>, work: fn(&Arc<Core>) -> Result<()>) {
 }
 
 fn flush_loop(core: &Arc<Core>) -> Result<()> {
-    let tick = match core.settings.durability {
-        Durability::Bounded { ms, .. } => Duration::from_millis((ms / 4).clamp(1, 1000)),
-        Durability::Sync | Durability::None => Duration::from_millis(25),
-    };
     while !core.signals.is_stopped() {
-        core.signals.flush.listen(tick);
+        let due = core.sync_due_in().unwrap_or(FLUSH_TICK);
+        core.signals.flush.listen(due.min(FLUSH_TICK));
         flush_step(core)?;
     }
     Ok(())
@@ -92,12 +90,14 @@ pub(crate) fn flush_step(core: &Core) -> Result<()> {
     if core.log.unwritten_bytes() > core.settings.tail_limit_bytes / FLUSH_DIVISOR {
         core.log.write_full_chunks()?;
     }
-    let Durability::Bounded { ms, bytes } = core.settings.durability else {
+    let Some(due) = core.sync_due_in() else {
         return Ok(());
     };
-    if core.log.unsynced_bytes() == 0 {
-        core.note_nothing_unsynced();
-    } else if core.log.unsynced_bytes() * 2 > bytes || core.unsynced_for_ms() * 2 > ms {
+    let is_much = match core.settings.durability {
+        Durability::Bounded { bytes, .. } => core.log.unsynced_bytes() * 2 > bytes,
+        Durability::Sync | Durability::None => false,
+    };
+    if due.is_zero() || is_much {
         core.sync()?;
     }
     Ok(())

@@ -260,8 +260,11 @@ impl Check {
     }
 
     fn check_segment(&mut self, id: SegmentId, segment: &Segment, entries: u32) -> Result<()> {
-        let Some(mut scanner) = self.load(id, segment)? else {
-            if entries > 0 {
+        // Nothing points into it: it may have been given back after the checkpoint that lists it,
+        // and then its place holds what the device likes.
+        let is_needed = entries > 0;
+        let Some(mut scanner) = self.load(id, segment, is_needed)? else {
+            if is_needed {
                 self.report_unmatched(id, &[], entries);
             }
             return Ok(());
@@ -277,7 +280,9 @@ impl Check {
                 }
                 Scanned::Gap { from, to, error } => {
                     tally.gaps += 1;
-                    self.report.problem(gap(id, from, to, &error));
+                    if is_needed {
+                        self.report.problem(gap(id, from, to, &error));
+                    }
                 }
             }
         }
@@ -287,18 +292,28 @@ impl Check {
     }
 
     /// The segment's content; none if not even its header says that it is the one meant.
-    fn load(&mut self, id: SegmentId, segment: &Segment) -> Result<Option<SegmentScanner>> {
+    fn load(
+        &mut self,
+        id: SegmentId,
+        segment: &Segment,
+        is_needed: bool,
+    ) -> Result<Option<SegmentScanner>> {
         let (media, geometry) = (self.log.media(), self.log.geometry());
         let place = geometry.start(id);
         let scanner = SegmentScanner::load(&**media, geometry, id, Some(segment.used_bytes));
         let scanner = match scanner {
             Ok(scanner) => scanner,
             Err(LogError::Damaged(error)) => {
-                self.report.problem(format!("segment {}: {error}", id.0));
+                if is_needed {
+                    self.report.problem(format!("segment {}: {error}", id.0));
+                }
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
         };
+        if !is_needed {
+            return Ok(Some(scanner).filter(|s| s.birth() == segment.birth));
+        }
         if let Some(error) = scanner.header_damage() {
             self.report.problem(format!("segment {}: {error}", id.0));
         } else if scanner.header().kind != segment.kind {

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
@@ -75,8 +75,8 @@ pub(crate) struct Core {
     pub(crate) closed: AtomicBool,
     /// One step of collection, for a writer at the wall: the flows above `write` fill it in.
     pub(crate) collect: fn(&Core) -> Result<bool>,
-    /// When the newest finished sync began, in milliseconds since `opened`.
-    pub(crate) synced_at_ms: AtomicU64,
+    /// When a sync must begin for the sake of `bounded` writes, in milliseconds since `opened`.
+    pub(crate) sync_due_ms: AtomicU64,
     pub(crate) opened: Instant,
     /// Bytes that the log had written when the newest checkpoint was begun.
     pub(crate) log_bytes_at_checkpoint: AtomicU64,
@@ -85,6 +85,9 @@ pub(crate) struct Core {
     /// Segments, by birth, that damage keeps from being collected.
     pub(crate) quarantined: Mutex<HashSet<Birth>>,
 }
+
+/// No acknowledged write waits for a sync.
+pub(crate) const NO_SYNC_DUE: u64 = u64::MAX;
 
 impl Core {
     pub(crate) fn prepare<'k>(&self, keyspace: KeyspaceId, key: &'k [u8]) -> PreparedKey<'k> {
@@ -104,25 +107,28 @@ impl Core {
 
     /// Makes everything so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        let began = self.opened.elapsed().as_millis() as u64;
-        self.log.sync()?;
-        self.synced_at_ms.fetch_max(began, Ordering::AcqRel);
-        Ok(())
+        // What is acknowledged from here on may miss this sync and owes one of its own.
+        self.sync_due_ms.store(NO_SYNC_DUE, Ordering::SeqCst);
+        Ok(self.log.sync()?)
     }
 
-    /// Upper bound of the age of the oldest write that is not durable.
-    pub(crate) fn unsynced_for_ms(&self) -> u64 {
-        if self.log.unsynced_bytes() == 0 {
-            return 0;
+    /// Notes that a write is acknowledged now that must be durable within `ms`. True if an earlier
+    /// one has waited for so long that nothing more may be acknowledged before a sync.
+    pub(crate) fn owe_sync(&self, ms: u64) -> bool {
+        let now = self.opened.elapsed().as_millis() as u64;
+        // A sync begins at half the bound, so that it can end within it.
+        let before = self.sync_due_ms.fetch_min(now + ms / 2, Ordering::SeqCst);
+        if before > now + ms / 2 {
+            self.signals.flush.ring();
         }
-        let now = self.opened.elapsed().as_millis() as u64;
-        now.saturating_sub(self.synced_at_ms.load(Ordering::Acquire))
+        before != NO_SYNC_DUE && now >= before + ms / 2
     }
 
-    /// Says that nothing waits to be synced, so that the next write's wait begins with it.
-    pub(crate) fn note_nothing_unsynced(&self) {
+    /// How long until a sync must begin; none if no acknowledged write waits for one.
+    pub(crate) fn sync_due_in(&self) -> Option<Duration> {
+        let due = self.sync_due_ms.load(Ordering::SeqCst);
         let now = self.opened.elapsed().as_millis() as u64;
-        self.synced_at_ms.fetch_max(now, Ordering::AcqRel);
+        (due != NO_SYNC_DUE).then(|| Duration::from_millis(due.saturating_sub(now)))
     }
 
     /// Bytes that the log has written since the store was opened.

@@ -35,14 +35,16 @@ impl KeySource for LogKeys<'_> {
         each: &mut dyn FnMut(usize, KeyRead, &[u8]),
     ) -> Result<(), SourceError> {
         let (mut buf, mut key, mut failed) = (ReadBuf::default(), Vec::new(), None);
-        let read = self.log.read_many(locations, &mut buf, &mut |number, found| match found {
-            Ok(Some(found)) => {
-                copy_key(&found.record, &mut key);
-                each(number, KeyRead::Found, &key);
-            }
-            Ok(None) => each(number, KeyRead::Stale, &[]),
-            Err(error) => failed = Some(error),
-        });
+        let read = self
+            .log
+            .read_many(locations, &mut buf, &mut |number, found| match found {
+                Ok(Some(found)) => {
+                    copy_key(&found.record, &mut key);
+                    each(number, KeyRead::Found, &key);
+                }
+                Ok(None) => each(number, KeyRead::Stale, &[]),
+                Err(error) => failed = Some(error),
+            });
         match read.err().or(failed) {
             Some(error) => Err(SourceError(Box::new(Error::from(error)))),
             None => Ok(()),
@@ -60,7 +62,10 @@ impl KeySource for StoreKeys<'_> {
         if look_in_cache(self.core, location, |record| copy_key(record, out)).is_some() {
             return Ok(KeyRead::Found);
         }
-        LogKeys { log: &self.core.log }.read_key(location, out)
+        LogKeys {
+            log: &self.core.log,
+        }
+        .read_key(location, out)
     }
 
     /// What the cache does not hold is read in one submission.
@@ -82,7 +87,9 @@ impl KeySource for StoreKeys<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let log = LogKeys { log: &self.core.log };
+        let log = LogKeys {
+            log: &self.core.log,
+        };
         log.read_keys(&missing, &mut |at, read, key| each(numbers[at], read, key))
     }
 }

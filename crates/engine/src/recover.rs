@@ -20,7 +20,7 @@ use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
 use heliox_index::{Index, IndexOptions, PreparedKey};
 use heliox_log::geometry::LogGeometry;
 use heliox_format::frame::advance;
-use heliox_log::scan::{find_segment_header, read_segment_header, Scanned, SegmentScanner};
+use heliox_log::scan::{find_segment_headers, read_segment_header, Scanned, SegmentScanner};
 use heliox_log::segments::{SegmentState, SegmentTable};
 use heliox_log::{Log, LogOptions};
 use heliox_media::{AlignedBuf, Media};
@@ -28,6 +28,9 @@ use heliox_media::{AlignedBuf, Media};
 use crate::error::{Error, Result};
 use crate::installs::{Installs, TailRecord};
 use crate::read::OwnedRecord;
+
+/// Headers of segments that are read in one submission.
+const HEADERS_PER_READ: usize = 64;
 
 /// What recovery found and made.
 pub(crate) struct Recovered {
@@ -299,10 +302,13 @@ fn find_tail(
     if superblock.clean {
         return Ok(tail);
     }
-    for id in (0..geometry.segments).map(SegmentId) {
-        let Some(found) = find_segment_header(media, geometry, id)? else {
-            continue;
-        };
+    let ids: Vec<SegmentId> = (0..geometry.segments).map(SegmentId).collect();
+    let mut headers = Vec::with_capacity(ids.len());
+    for some in ids.chunks(HEADERS_PER_READ) {
+        headers.extend(find_segment_headers(media, geometry, some)?);
+    }
+    let found = ids.into_iter().zip(headers).filter_map(|(id, f)| Some((id, f?)));
+    for (id, found) in found {
         let header = found.header;
         if header.incarnation > superblock.incarnation {
             continue;

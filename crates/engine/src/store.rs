@@ -20,7 +20,7 @@ use crate::batches::BatchGate;
 use crate::cache::RecordCache;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::checkpoint::{self, Pace};
-use crate::core::{now_ms, Core};
+use crate::core::{now_ms, Core, NO_SYNC_DUE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gc;
 use crate::keyspace::Keyspace;
@@ -158,7 +158,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         orphans_due: AtomicBool::new(!superblock.clean),
         closed: AtomicBool::new(false),
         collect: gc::step,
-        synced_at_ms: AtomicU64::new(0),
+        sync_due_ms: AtomicU64::new(NO_SYNC_DUE),
         log_bytes_at_checkpoint: AtomicU64::new(0),
         damage: Mutex::new([root.warnings(), &recovered.damage].concat()),
         quarantined: Mutex::default(),

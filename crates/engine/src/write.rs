@@ -613,7 +613,7 @@ fn wait_for_bound(core: &Core, ms: u64, bytes: u64) -> Result<()> {
     if unsynced * 2 > bytes {
         core.signals.flush.ring();
     }
-    if unsynced > bytes || core.unsynced_for_ms() >= ms {
+    if core.owe_sync(ms) || unsynced > bytes {
         core.sync()?;
     }
     Ok(())

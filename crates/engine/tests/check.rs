@@ -12,7 +12,9 @@ use heliox_format::checkpoint::{encode_chunk, open_chunk, CheckpointMeta, ChunkK
 use heliox_format::label::HEAD_BYTES;
 use heliox_format::segment::SegmentKind;
 use heliox_media::{MemoryMedia, RecordingMedia};
-use image::{check, check_with, closed, crashed, options, Choices, Image, STORE_BYTES};
+use image::{
+    check, check_with, closed, crashed, options, Choices, Image, SEGMENT_BYTES, STORE_BYTES,
+};
 
 fn new_media() -> Arc<MemoryMedia> {
     Arc::new(MemoryMedia::new(STORE_BYTES, 512).unwrap())
@@ -117,6 +119,37 @@ fn stores_that_were_collected_and_swept_are_sound() {
     (0..50).for_each(|_| _ = store.step().unwrap());
     store.close().unwrap();
     assert_sound(&Image::of(&media));
+}
+
+/// With much room left, what collection empties is discarded at once, while the checkpoint that the
+/// next open starts from still lists it.
+#[test]
+fn segments_that_were_given_back_since_the_checkpoint_are_not_missed() {
+    let media = Arc::new(MemoryMedia::new(HEAD_BYTES + (256 << 20), 512).unwrap());
+    let options = || options(&media).capacity_bytes(HEAD_BYTES + (256 << 20));
+    let store = Store::create("", &options().durability(Durability::None)).unwrap();
+    let main = store.create_keyspace("main").unwrap();
+    for round in 0..3u32 {
+        (0..9000u32).for_each(|i| main.put(i.to_be_bytes(), vec![round as u8; 900]).unwrap());
+    }
+    store.checkpoint().unwrap();
+    drop(main);
+    store.close().unwrap();
+    let report = check_with(&options());
+    assert_eq!(report.problems, Vec::<String>::new());
+    let before = report.segments;
+    // The same segments, as collection gives them back.
+    let mut zeroed = 0;
+    for id in 0..before as u32 - 1 {
+        let start = HEAD_BYTES + u64::from(id) * SEGMENT_BYTES;
+        media.poke(start, &vec![0; SEGMENT_BYTES as usize]).unwrap();
+        let report = check_with(&options());
+        zeroed += u32::from(report.problem_count == 0);
+        if report.problem_count > 0 {
+            break;
+        }
+    }
+    assert!(zeroed >= 2, "{zeroed} of {before}");
 }
 
 // ---- what a check must find ----

@@ -2,6 +2,7 @@
 //! increment is lost, and an iterator sees one moment.
 //!
 //! `HELIOX_LONG=1` runs each longer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may
 
 mod common;
 
@@ -19,7 +20,11 @@ fn options() -> Options {
 }
 
 fn long_enough() -> Duration {
-    let seconds = if std::env::var_os("HELIOX_LONG").is_some() { 60 } else { 6 };
+    let seconds = if std::env::var_os("HELIOX_LONG").is_some() {
+        60
+    } else {
+        6
+    };
     Duration::from_secs(seconds)
 }
 
@@ -32,7 +37,10 @@ fn numbered(n: u64, len: usize) -> Vec<u8> {
 
 fn number(bytes: &[u8]) -> u64 {
     let n = u64::from_le_bytes(bytes[..8].try_into().unwrap());
-    assert!(bytes[8..] == value(n, bytes.len() - 8), "bytes of another record");
+    assert!(
+        bytes[8..] == value(n, bytes.len() - 8),
+        "bytes of another record"
+    );
     n
 }
 
@@ -49,7 +57,10 @@ fn durability(rng: &mut Rng) -> WriteOptions {
     let durability = match rng.below(50) {
         0 => Durability::Sync,
         1..=20 => Durability::None,
-        _ => Durability::Bounded { ms: 100, bytes: 8 << 20 },
+        _ => Durability::Bounded {
+            ms: 100,
+            bytes: 8 << 20,
+        },
     };
     WriteOptions::new().durability(durability)
 }
@@ -70,7 +81,8 @@ fn counters_never_go_back() {
                 while !stop.load(Ordering::SeqCst) {
                     let i = rng.below(KEYS / 2) * 2 + thread;
                     let n = written[i as usize].load(Ordering::SeqCst) + 1;
-                    ks.put_with(own_key(i), numbered(n, 2500), &durability(&mut rng)).unwrap();
+                    ks.put_with(own_key(i), numbered(n, 2500), &durability(&mut rng))
+                        .unwrap();
                     written[i as usize].store(n, Ordering::SeqCst);
                 }
             });
@@ -100,17 +112,28 @@ fn counters_never_go_back() {
 
 fn read_counters(store: &Store, ks: &Keyspace, written: &[AtomicU64], rng: &mut Rng, keys: u64) {
     let picked: Vec<u64> = (0..16).map(|_| rng.below(keys)).collect();
-    let floor: Vec<u64> =
-        picked.iter().map(|i| written[*i as usize].load(Ordering::SeqCst)).collect();
+    let floor: Vec<u64> = picked
+        .iter()
+        .map(|i| written[*i as usize].load(Ordering::SeqCst))
+        .collect();
     let snapshot = store.snapshot().unwrap();
     let names: Vec<Vec<u8>> = picked.iter().map(|i| own_key(*i)).collect();
     let many = ks.multi_get(&names).unwrap();
     for (((i, floor), name), many) in picked.iter().zip(floor).zip(&names).zip(many) {
-        let seen = ks.get_at(name, &snapshot).unwrap().map_or(0, |v| number(&v));
+        let seen = ks
+            .get_at(name, &snapshot)
+            .unwrap()
+            .map_or(0, |v| number(&v));
         let now = ks.get(name).unwrap().map_or(0, |v| number(&v));
         let many = many.map_or(0, |v| number(&v));
-        assert!(seen >= floor, "key {i}: {seen} in the snapshot after {floor}");
-        assert!(many >= floor && now >= many, "key {i}: {now}, {many} after {floor}");
+        assert!(
+            seen >= floor,
+            "key {i}: {seen} in the snapshot after {floor}"
+        );
+        assert!(
+            many >= floor && now >= many,
+            "key {i}: {now}, {many} after {floor}"
+        );
         assert!(now >= seen, "key {i}: {now} after {seen} in the snapshot");
     }
 }
@@ -119,7 +142,10 @@ fn read_counters(store: &Store, ks: &Keyspace, written: &[AtomicU64], rng: &mut 
 fn batches_are_seen_whole() {
     const PAIRS: u64 = 300;
     let store = Store::open("", &options()).unwrap();
-    let (a, b) = (store.create_keyspace("a").unwrap(), store.create_keyspace("b").unwrap());
+    let (a, b) = (
+        store.create_keyspace("a").unwrap(),
+        store.create_keyspace("b").unwrap(),
+    );
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for thread in 0..2u64 {
@@ -184,15 +210,15 @@ fn no_increment_is_lost() {
                 let mut rng = Rng::new(thread);
                 for _ in 0..EACH {
                     let name = own_key(rng.below(KEYS));
-                    ks.update(name, |old| {
-                        Some(numbered(old.map_or(0, number) + 1, 3000))
-                    })
-                    .unwrap();
+                    ks.update(name, |old| Some(numbered(old.map_or(0, number) + 1, 3000)))
+                        .unwrap();
                 }
             });
         }
     });
-    let sum: u64 = (0..KEYS).map(|i| number(&ks.get(own_key(i)).unwrap().unwrap())).sum();
+    let sum: u64 = (0..KEYS)
+        .map(|i| number(&ks.get(own_key(i)).unwrap().unwrap()))
+        .sum();
     assert_eq!(sum, 4 * EACH);
     store.sync().unwrap();
     assert!(store.stats().gc_segments > 10, "collection hardly ran");
@@ -223,7 +249,12 @@ fn taken_values_are_taken_once() {
             });
         }
     });
-    let left: u64 = ks.iter().start().unwrap().map(|i| number(&i.unwrap().1) + 1).sum();
+    let left: u64 = ks
+        .iter()
+        .start()
+        .unwrap()
+        .map(|i| number(&i.unwrap().1) + 1)
+        .sum();
     assert_eq!(put.into_inner(), taken.into_inner() + left);
 }
 
@@ -277,7 +308,10 @@ fn an_iterator_sees_one_moment() {
             });
         }
     });
-    assert!(held.load(Ordering::SeqCst) > 10, "hardly an iteration came to its end");
+    assert!(
+        held.load(Ordering::SeqCst) > 10,
+        "hardly an iteration came to its end"
+    );
     assert!(store.stats().gc_segments > 10, "collection hardly ran");
 }
 

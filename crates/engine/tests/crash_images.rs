@@ -4,6 +4,7 @@
 //!
 //! A failure names seed, generation, event and image; `HELIOX_SEED=n` runs that seed alone,
 //! `HELIOX_LONG=1` many more.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may
 
 mod common;
 
@@ -32,14 +33,21 @@ struct Generation {
 }
 
 fn options(media: Arc<dyn heliox::Media>) -> Options {
-    common::small(media).durability(Durability::Bounded { ms: 60_000, bytes: BOUND_BYTES })
+    common::small(media).durability(Durability::Bounded {
+        ms: 60_000,
+        bytes: BOUND_BYTES,
+    })
 }
 
 impl Generation {
     fn open(image: MemoryMedia, state: State, seed: u64, only_bounded: bool) -> Generation {
         let media = Arc::new(RecordingMedia::new(image));
         let store = Store::open("", &options(media.clone())).unwrap();
-        let model = Model { volatile: state.clone(), durable: state, since: Vec::new() };
+        let model = Model {
+            volatile: state.clone(),
+            durable: state,
+            since: Vec::new(),
+        };
         let mut generation = Generation {
             media,
             store,
@@ -56,7 +64,8 @@ impl Generation {
 
     /// Everything so far survives any crash from now on.
     fn note_certain(&mut self) {
-        self.certain.push((self.media.event_count(), self.model.since.len()));
+        self.certain
+            .push((self.media.event_count(), self.model.since.len()));
     }
 
     fn run(&mut self, steps: usize) {
@@ -64,7 +73,9 @@ impl Generation {
             let before = self.media.event_count();
             let (step, is_synced) = self.operation();
             let size = |c: &Change| match c {
-                Change::Set(_, key, value) => (key.len() + value.as_ref().map_or(0, Vec::len)) as u64,
+                Change::Set(_, key, value) => {
+                    (key.len() + value.as_ref().map_or(0, Vec::len)) as u64
+                }
                 Change::Create(_) | Change::Drop(_) => 0,
             };
             let bytes = step.iter().map(size).sum();
@@ -96,7 +107,9 @@ impl Generation {
 
     /// Does something; gives its effect and whether everything so far is durable then.
     fn operation(&mut self) -> (Vec<Change>, bool) {
-        let missing = ["a", "b"].into_iter().find(|n| !self.model.volatile.contains_key(*n));
+        let missing = ["a", "b"]
+            .into_iter()
+            .find(|n| !self.model.volatile.contains_key(*n));
         if let Some(name) = missing {
             self.store.create_keyspace(name).unwrap();
             return (vec![Change::Create(name.into())], false);
@@ -106,7 +119,10 @@ impl Generation {
         let durability = match self.rng.below(10) {
             0 => Durability::Sync,
             1..=4 if !self.only_bounded => Durability::None,
-            _ => Durability::Bounded { ms: 60_000, bytes: BOUND_BYTES },
+            _ => Durability::Bounded {
+                ms: 60_000,
+                bytes: BOUND_BYTES,
+            },
         };
         let options = WriteOptions::new().durability(durability);
         let is_synced = durability == Durability::Sync;
@@ -131,7 +147,9 @@ impl Generation {
                 let mut prefix = key;
                 prefix.truncate(9);
                 ks.delete_prefix(&prefix).unwrap();
-                let gone = self.model.volatile[&name].keys().filter(|k| k.starts_with(&prefix));
+                let gone = self.model.volatile[&name]
+                    .keys()
+                    .filter(|k| k.starts_with(&prefix));
                 (gone.map(|k| set(k.clone(), None)).collect(), false)
             }
             90 if self.rng.one_in(10) => {
@@ -156,7 +174,10 @@ impl Generation {
             }
             _ => {
                 // Found or not, a read changes nothing.
-                assert_eq!(ks.get(&key).unwrap().as_ref(), self.model.volatile[&name].get(&key));
+                assert_eq!(
+                    ks.get(&key).unwrap().as_ref(),
+                    self.model.volatile[&name].get(&key)
+                );
                 (Vec::new(), false)
             }
         }
@@ -188,15 +209,30 @@ impl Generation {
         let found = dump(&store);
         let damage = store.damage();
         assert!(damage.is_empty(), "{what}: {damage:?}");
-        let certain = self.certain.iter().rev().find(|(at, _)| *at <= event).map_or(0, |c| c.1);
-        let possible = self.spans.iter().take_while(|(before, _, _)| *before <= event).count();
-        let mut model = Model { durable: self.model.durable.clone(), ..Model::default() };
+        let certain = self
+            .certain
+            .iter()
+            .rev()
+            .find(|(at, _)| *at <= event)
+            .map_or(0, |c| c.1);
+        let possible = self
+            .spans
+            .iter()
+            .take_while(|(before, _, _)| *before <= event)
+            .count();
+        let mut model = Model {
+            durable: self.model.durable.clone(),
+            ..Model::default()
+        };
         let steps = &self.model.since;
         for change in steps[..certain].iter().flatten() {
             apply(&mut model.durable, change);
         }
         model.since = steps[certain..possible].to_vec();
-        let kept = certain + model.prefix_of(&found).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let kept = certain
+            + model
+                .prefix_of(&found)
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
         if self.only_bounded {
             let acknowledged = self.spans.iter().take_while(|(_, end, _)| *end <= event);
             let lost: u64 = acknowledged.skip(kept).map(|(_, _, bytes)| bytes).sum();
@@ -214,7 +250,11 @@ fn filled(seed: u64) -> (MemoryMedia, State) {
     store.create_keyspace("b").unwrap();
     let mut rng = Rng::new(seed);
     for n in 0..14_000 {
-        ks.put(key(rng.below(1500)), value(seed ^ n, rng.below(5000) as usize)).unwrap();
+        ks.put(
+            key(rng.below(1500)),
+            value(seed ^ n, rng.below(5000) as usize),
+        )
+        .unwrap();
     }
     let state = dump(&store);
     store.close().unwrap();
@@ -239,7 +279,11 @@ fn torture(seed: u64, generations: usize, images: usize, only_bounded: bool) -> 
                 1 => points[rng.below(points.len() as u64) as usize] - 1,
                 _ => first + rng.below((last - first) as u64 + 1) as usize,
             };
-            let image_seed = if n % 8 == 0 { n as u64 / 8 % 2 } else { rng.next() };
+            let image_seed = if n % 8 == 0 {
+                n as u64 / 8 % 2
+            } else {
+                rng.next()
+            };
             let what = format!(
                 "HELIOX_SEED={seed} generation {generation} event {event} of {last} image {image_seed}"
             );
@@ -250,7 +294,11 @@ fn torture(seed: u64, generations: usize, images: usize, only_bounded: bool) -> 
         }
         collected += run.store.stats().gc_segments;
         image = run.media.crash_image(next.0, next.1).unwrap();
-        state = run.check(next.0, next.1, "the image that the next generation starts from");
+        state = run.check(
+            next.0,
+            next.1,
+            "the image that the next generation starts from",
+        );
     }
     assert!(collected > 0, "collection never ran");
     done
@@ -271,14 +319,28 @@ fn crash_in_recovery(
     second.certain = vec![(0, 0)];
     second.run(12);
     let last = second.media.event_count();
-    let at = if rng.one_in(2) { rng.below(12) as usize } else { rng.below(last as u64 + 1) as usize };
+    let at = if rng.one_in(2) {
+        rng.below(12) as usize
+    } else {
+        rng.below(last as u64 + 1) as usize
+    };
     let (at, image_seed) = (at.min(last), rng.next());
-    second.check(at, image_seed, &format!("{what}, then event {at} of {last} image {image_seed}"));
+    second.check(
+        at,
+        image_seed,
+        &format!("{what}, then event {at} of {last} image {image_seed}"),
+    );
 }
 
 fn seeds(count: u64) -> std::ops::Range<u64> {
-    let only = std::env::var("HELIOX_SEED").ok().and_then(|s| s.parse::<u64>().ok());
-    let many = if std::env::var_os("HELIOX_LONG").is_some() { count * 30 } else { count };
+    let only = std::env::var("HELIOX_SEED")
+        .ok()
+        .and_then(|s| s.parse::<u64>().ok());
+    let many = if std::env::var_os("HELIOX_LONG").is_some() {
+        count * 30
+    } else {
+        count
+    };
     only.map_or(1..many + 1, |seed| seed..seed + 1)
 }
 

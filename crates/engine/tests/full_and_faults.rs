@@ -1,5 +1,6 @@
 //! A store without room, and a device that fails: refused with a clear error, never wrong, never a
 //! panic, and nothing that was acknowledged is lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{dump, key, value, Change, Model, Rng};
 use heliox::{Durability, ErrorKind, Keyspace, Store, WriteOptions};
-use heliox_media::{FaultMedia, Operation, MemoryMedia};
+use heliox_media::{FaultMedia, MemoryMedia, Operation};
 
 const CAPACITY_BYTES: u64 = 66 << 20;
 const EIO: i32 = 5;
@@ -38,7 +39,11 @@ fn put_again(store: &Store, ks: &Keyspace, background: bool) {
     let begun = Instant::now();
     while let Err(error) = ks.put("again", value(1, 4000)) {
         assert_eq!(error.kind(), ErrorKind::Full, "{error}");
-        assert!(begun.elapsed() < RECOVER_MAX, "no room: {:?}", store.stats().entries());
+        assert!(
+            begun.elapsed() < RECOVER_MAX,
+            "no room: {:?}",
+            store.stats().entries()
+        );
         match background {
             true => std::thread::sleep(Duration::from_millis(20)),
             false => {
@@ -59,12 +64,23 @@ fn full_store(background: bool, free: impl Fn(&Keyspace, u64), is_left: impl Fn(
     for round in 0..3 {
         let ks = store.keyspace("a").unwrap();
         let end = fill(&ks, next);
-        assert!(end > next + 1000, "round {round}: only {} keys fit", end - next);
+        assert!(
+            end > next + 1000,
+            "round {round}: only {} keys fit",
+            end - next
+        );
         expected.extend((next..end).map(|n| (n, ())));
         for n in expected.keys().step_by(7) {
-            assert_eq!(ks.get(name(*n)).unwrap(), Some(value(*n, 4000)), "round {round}: {n}");
+            assert_eq!(
+                ks.get(name(*n)).unwrap(),
+                Some(value(*n, 4000)),
+                "round {round}: {n}"
+            );
         }
-        assert!(ks.get(name(end)).unwrap().is_none(), "a refused key is there");
+        assert!(
+            ks.get(name(end)).unwrap().is_none(),
+            "a refused key is there"
+        );
         if round == 1 {
             store.close().unwrap();
             store = Store::open("", &options).unwrap();
@@ -73,10 +89,20 @@ fn full_store(background: bool, free: impl Fn(&Keyspace, u64), is_left: impl Fn(
         free(&ks, end);
         expected.retain(|n, ()| is_left(*n, end));
         put_again(&store, &ks, background);
-        let found: Vec<Vec<u8>> =
-            ks.iter().keys_only().start().unwrap().map(|i| i.unwrap().0).collect();
+        let found: Vec<Vec<u8>> = ks
+            .iter()
+            .keys_only()
+            .start()
+            .unwrap()
+            .map(|i| i.unwrap().0)
+            .collect();
         let wanted: Vec<Vec<u8>> = expected.keys().map(|n| name(*n)).collect();
-        assert!(found == wanted, "round {round}: {} {}", found.len(), wanted.len());
+        assert!(
+            found == wanted,
+            "round {round}: {} {}",
+            found.len(),
+            wanted.len()
+        );
         next = end;
     }
 }
@@ -108,7 +134,9 @@ fn an_iterator_held_open_does_not_stop_collection() {
         // With enough memory the iterator comes to its end; with little it may give way.
         let has_memory = !background;
         let budget_bytes = if has_memory { 256 << 20 } else { 32 << 20 };
-        let options = common::small(media).background(background).memory_budget_bytes(budget_bytes);
+        let options = common::small(media)
+            .background(background)
+            .memory_budget_bytes(budget_bytes);
         let store = Store::open("", &options).unwrap();
         let ks = store.create_keyspace("a").unwrap();
         for n in 0..3000 {
@@ -127,7 +155,10 @@ fn an_iterator_held_open_does_not_stop_collection() {
                 _ => ks.put(key, value(n + 10_000, 2000)).unwrap(),
             }
         }
-        assert!(store.stats().gc_segments > before + 20, "collection stopped");
+        assert!(
+            store.stats().gc_segments > before + 20,
+            "collection stopped"
+        );
         let mut n = 1;
         for item in forward {
             match item {
@@ -149,7 +180,10 @@ fn an_iterator_held_open_does_not_stop_collection() {
             match item {
                 Ok((key, found)) => {
                     n -= 1;
-                    assert!(key == name(n) && found == value(n, 2000), "backward: key {n}");
+                    assert!(
+                        key == name(n) && found == value(n, 2000),
+                        "backward: key {n}"
+                    );
                 }
                 Err(error) => {
                     assert!(!has_memory, "{error}");
@@ -168,7 +202,11 @@ fn work(store: &Store, model: &mut Model, seed: u64, steps: u64) -> Option<helio
     for n in 0..steps {
         let key = key(rng.below(500));
         let is_synced = rng.one_in(6);
-        let durability = if is_synced { Durability::Sync } else { Durability::None };
+        let durability = if is_synced {
+            Durability::Sync
+        } else {
+            Durability::None
+        };
         let options = WriteOptions::new().durability(durability);
         let ks = match store.keyspace("a") {
             Ok(ks) => ks,
@@ -199,38 +237,65 @@ fn work(store: &Store, model: &mut Model, seed: u64, steps: u64) -> Option<helio
     None
 }
 
-fn inject(operation: Operation, nth: u64, sectors: u64, base: &MemoryMedia, durable: &common::State) {
+fn inject(
+    operation: Operation,
+    nth: u64,
+    sectors: u64,
+    base: &MemoryMedia,
+    durable: &common::State,
+) {
     let what = format!("{operation:?} {nth} failed, {sectors} sectors written");
     let media = Arc::new(FaultMedia::new(base.clone()));
     let store = Store::open("", &common::small(media.clone())).unwrap();
-    let mut model =
-        Model { volatile: durable.clone(), durable: durable.clone(), since: Vec::new() };
+    let mut model = Model {
+        volatile: durable.clone(),
+        durable: durable.clone(),
+        since: Vec::new(),
+    };
     media.set_failed_write_sectors(sectors);
     media.fail_nth(operation, nth, EIO);
     let failed = work(&store, &mut model, nth, 4000);
     if let Some(error) = failed {
         let kind = error.kind();
-        assert!(matches!(kind, ErrorKind::Io | ErrorKind::Failed), "{what}: {kind:?} {error}");
+        assert!(
+            matches!(kind, ErrorKind::Io | ErrorKind::Failed),
+            "{what}: {kind:?} {error}"
+        );
         let ks = store.keyspace("a").unwrap();
         let sync = WriteOptions::new().durability(Durability::Sync);
         for n in 0..10 {
             let late = ks.put_with(name(n), b"late", &sync);
             assert!(late.is_err(), "{what}: a later write was acknowledged");
-            assert!(store.sync().is_err(), "{what}: a later sync was acknowledged");
+            assert!(
+                store.sync().is_err(),
+                "{what}: a later sync was acknowledged"
+            );
         }
-        assert!(store.checkpoint().is_err() && store.create_keyspace("late").is_err(), "{what}");
+        assert!(
+            store.checkpoint().is_err() && store.create_keyspace("late").is_err(),
+            "{what}"
+        );
         // All but the write that failed is readable.
         let last = match model.since.last().and_then(|s| s.first()) {
             Some(Change::Set(_, key, _)) => key.clone(),
             _ => Vec::new(),
         };
         for i in 0..500 {
-            let found = ks.get(key(i)).unwrap_or_else(|e| panic!("{what}: read: {e}"));
+            let found = ks
+                .get(key(i))
+                .unwrap_or_else(|e| panic!("{what}: read: {e}"));
             if key(i) != last {
-                assert_eq!(found.as_ref(), model.volatile["a"].get(&key(i)), "{what}: key {i}");
+                assert_eq!(
+                    found.as_ref(),
+                    model.volatile["a"].get(&key(i)),
+                    "{what}: key {i}"
+                );
             }
         }
-        assert!(!matches!(store.stats().health, heliox::Health::Healthy), "{what}");
+        assert!(
+            !matches!(store.stats().health, heliox::Health::Healthy),
+            "{what}"
+        );
         assert!(store.close().is_err(), "{what}: closed without a word");
     } else {
         // The failure was not met, or not by anything that mattered.
@@ -240,7 +305,9 @@ fn inject(operation: Operation, nth: u64, sectors: u64, base: &MemoryMedia, dura
     let healthy = Arc::new(media.inner().clone());
     let store = Store::open("", &common::small(healthy)).unwrap_or_else(|e| panic!("{what}: {e}"));
     let found = dump(&store);
-    model.prefix_of(&found).unwrap_or_else(|e| panic!("{what}: {e}"));
+    model
+        .prefix_of(&found)
+        .unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(store.damage().is_empty(), "{what}: {:?}", store.damage());
     store.close().unwrap();
 }
@@ -255,9 +322,19 @@ fn a_failed_write_or_sync_is_for_good_and_loses_nothing_acknowledged() {
     assert!(work(&store, &mut model, 77, 5000).is_none());
     store.close().unwrap();
     model.sync();
-    let scale = if std::env::var_os("HELIOX_LONG").is_some() { 10 } else { 1 };
+    let scale = if std::env::var_os("HELIOX_LONG").is_some() {
+        10
+    } else {
+        1
+    };
     for n in 0..20 * scale {
-        inject(Operation::Write, n * n / scale, n % 5, &base, &model.durable);
+        inject(
+            Operation::Write,
+            n * n / scale,
+            n % 5,
+            &base,
+            &model.durable,
+        );
         inject(Operation::Sync, n * n / scale, 0, &base, &model.durable);
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! Expect no difference at all, with one exception: with a weakened fingerprint keys lose their
 //! entries to other keys, and such a stranger may be missing until collection heals it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may
 
 mod common;
 
@@ -117,7 +118,11 @@ impl Test {
         self.store = Some(store.unwrap_or_else(|e| panic!("{}: open: {e}", self.at())));
         let damage = self.store().damage();
         // Replay may not find the entry that a key took from another one: then both keep theirs.
-        assert!(damage.is_empty() || self.setup.lenient, "{}: {damage:?}", self.at());
+        assert!(
+            damage.is_empty() || self.setup.lenient,
+            "{}: {damage:?}",
+            self.at()
+        );
     }
 
     fn store(&self) -> Store {
@@ -133,7 +138,9 @@ impl Test {
             self.step = step;
             self.operation();
             if self.rng.one_in(4) && !self.setup.background {
-                self.store().step().unwrap_or_else(|e| panic!("{}: step: {e}", self.at()));
+                self.store()
+                    .step()
+                    .unwrap_or_else(|e| panic!("{}: step: {e}", self.at()));
             }
         }
         self.check_everything();
@@ -141,7 +148,11 @@ impl Test {
 
     fn key(&mut self) -> Vec<u8> {
         // Half of all operations meet few keys.
-        let keys = if self.rng.one_in(2) { self.setup.keys / 10 } else { self.setup.keys };
+        let keys = if self.rng.one_in(2) {
+            self.setup.keys / 10
+        } else {
+            self.setup.keys
+        };
         key(self.rng.below(keys))
     }
 
@@ -167,7 +178,10 @@ impl Test {
         let durability = match self.rng.below(12) {
             0 => Durability::Sync,
             1..=3 => Durability::None,
-            _ => Durability::Bounded { ms: 100, bytes: 4 << 20 },
+            _ => Durability::Bounded {
+                ms: 100,
+                bytes: 4 << 20,
+            },
         };
         WriteOptions::new().durability(durability)
     }
@@ -218,10 +232,12 @@ impl Test {
     }
 
     fn put(&mut self) {
-        let (name, key, value, options) = (self.name(), self.key(), self.value(), self.durability());
+        let (name, key, value, options) =
+            (self.name(), self.key(), self.value(), self.durability());
         self.touch(name, &key);
         let ks = self.store().keyspace(name).unwrap();
-        ks.put_with(&key, &value, &options).unwrap_or_else(|e| panic!("{}: {e}", self.at()));
+        ks.put_with(&key, &value, &options)
+            .unwrap_or_else(|e| panic!("{}: {e}", self.at()));
         self.model.set(name, &key, Some(&value));
     }
 
@@ -231,7 +247,8 @@ impl Test {
         let ks = self.store().keyspace(name).unwrap();
         let soon = self.rng.one_in(2) && !self.setup.lenient;
         let ttl = if soon { 1 } else { 3_600_000 };
-        ks.put_with(&key, &value, &WriteOptions::new().ttl_ms(ttl)).unwrap();
+        ks.put_with(&key, &value, &WriteOptions::new().ttl_ms(ttl))
+            .unwrap();
         if soon {
             std::thread::sleep(std::time::Duration::from_millis(3));
         }
@@ -243,7 +260,8 @@ impl Test {
         let (name, key, options) = (self.name(), self.key(), self.durability());
         self.touch(name, &key);
         let ks = self.store().keyspace(name).unwrap();
-        ks.delete_with(&key, &options).unwrap_or_else(|e| panic!("{}: {e}", self.at()));
+        ks.delete_with(&key, &options)
+            .unwrap_or_else(|e| panic!("{}: {e}", self.at()));
         self.model.set(name, &key, None);
     }
 
@@ -282,14 +300,22 @@ impl Test {
         match self.rng.below(if self.setup.lenient { 2 } else { 3 }) {
             0 => {
                 let inserted = ks.insert_if_absent(&key, &value).unwrap();
-                assert!(lenient || inserted == was.is_none(), "{}: insert", self.at());
+                assert!(
+                    lenient || inserted == was.is_none(),
+                    "{}: insert",
+                    self.at()
+                );
                 if inserted {
                     self.model.set(name, &key, Some(&value));
                 }
             }
             1 => {
                 let replaced = ks.replace_if_present(&key, &value).unwrap();
-                assert!(lenient || replaced == was.is_some(), "{}: replace", self.at());
+                assert!(
+                    lenient || replaced == was.is_some(),
+                    "{}: replace",
+                    self.at()
+                );
                 if replaced {
                     self.model.set(name, &key, Some(&value));
                 }
@@ -361,13 +387,19 @@ impl Test {
                 from = b"k1".to_vec();
             }
             ks.delete_prefix(&from).unwrap();
-            map.keys().filter(|k| k.starts_with(&from)).cloned().collect()
+            map.keys()
+                .filter(|k| k.starts_with(&from))
+                .cloned()
+                .collect()
         } else {
             if from > to {
                 std::mem::swap(&mut from, &mut to);
             }
             ks.delete_range(&from, &to).unwrap();
-            map.keys().filter(|k| **k >= from && **k < to).cloned().collect()
+            map.keys()
+                .filter(|k| **k >= from && **k < to)
+                .cloned()
+                .collect()
         };
         let set = |key| Change::Set(name.into(), key, None);
         self.model.step(gone.into_iter().map(set).collect());
@@ -376,7 +408,9 @@ impl Test {
     fn get(&mut self) {
         let (name, key) = (self.name(), self.key());
         let ks = self.store().keyspace(name).unwrap();
-        let found = ks.get(&key).unwrap_or_else(|e| panic!("{}: get: {e}", self.at()));
+        let found = ks
+            .get(&key)
+            .unwrap_or_else(|e| panic!("{}: get: {e}", self.at()));
         self.agree("get", name, &key, found.as_deref());
         if self.setup.lenient {
             return;
@@ -386,7 +420,8 @@ impl Test {
             1 => {
                 let offset = self.rng.below(2000) as usize;
                 let part = ks.get_range(&key, offset as u64, 700).unwrap();
-                let wanted = found.map(|v| v[offset.min(v.len())..(offset + 700).min(v.len())].to_vec());
+                let wanted =
+                    found.map(|v| v[offset.min(v.len())..(offset + 700).min(v.len())].to_vec());
                 assert_eq!(part, wanted, "{}: get_range", self.at());
             }
             2 => {
@@ -423,7 +458,11 @@ impl Test {
                 && (bounds & 2 == 0 || *k < to)
                 && (bounds & 4 == 0 || k.starts_with(prefix))
         };
-        wanted.extend(map.iter().filter(|(k, _)| holds(k)).map(|(k, v)| (k.clone(), v.clone())));
+        wanted.extend(
+            map.iter()
+                .filter(|(k, _)| holds(k))
+                .map(|(k, v)| (k.clone(), v.clone())),
+        );
         if bounds & 1 != 0 {
             options = options.from(&from);
         }
@@ -552,10 +591,17 @@ impl Test {
         self.snapshots.clear();
         let store = self.store.take().unwrap();
         self.note_collection(&store);
-        store.close().unwrap_or_else(|e| panic!("{}: close: {e}", self.at()));
+        store
+            .close()
+            .unwrap_or_else(|e| panic!("{}: close: {e}", self.at()));
         self.model.sync();
         self.open();
-        assert_eq!(self.store().stats().recovery.tail_records, 0, "{}", self.at());
+        assert_eq!(
+            self.store().stats().recovery.tail_records,
+            0,
+            "{}",
+            self.at()
+        );
         self.check_everything();
     }
 
@@ -602,7 +648,11 @@ impl Test {
             }
         }
         self.lost.clear();
-        self.model = Model { volatile: state.clone(), durable: state, since: Vec::new() };
+        self.model = Model {
+            volatile: state.clone(),
+            durable: state,
+            since: Vec::new(),
+        };
     }
 
     fn check_everything(&mut self) {
@@ -615,7 +665,13 @@ impl Test {
             let found: Vec<_> = ks.iter().start().unwrap().map(Result::unwrap).collect();
             self.same(name, "everything", &found, &wanted);
             wanted.reverse();
-            let found: Vec<_> = ks.iter().reverse().start().unwrap().map(Result::unwrap).collect();
+            let found: Vec<_> = ks
+                .iter()
+                .reverse()
+                .start()
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
             self.same(name, "everything backward", &found, &wanted);
             for i in 0..self.setup.keys {
                 let key = key(i);
@@ -628,8 +684,14 @@ impl Test {
 
 /// Runs seeds until one fails; `HELIOX_SEED` names the only one.
 fn run(seeds: u64, setup: Setup) {
-    let only = std::env::var("HELIOX_SEED").ok().and_then(|s| s.parse::<u64>().ok());
-    let many = if std::env::var_os("HELIOX_LONG").is_some() { seeds * 20 } else { seeds };
+    let only = std::env::var("HELIOX_SEED")
+        .ok()
+        .and_then(|s| s.parse::<u64>().ok());
+    let many = if std::env::var_os("HELIOX_LONG").is_some() {
+        seeds * 20
+    } else {
+        seeds
+    };
     let seeds = only.map_or(0..many, |seed| seed..seed + 1);
     for seed in seeds {
         let mut test = Test::new(seed, setup);
@@ -638,14 +700,13 @@ fn run(seeds: u64, setup: Setup) {
         test.note_collection(&test.store());
         let collected = test.collected;
         assert!(test.moved > 0, "seed {seed}: nothing was moved");
-        assert!(collected > 10, "seed {seed}: only {collected} segments were collected");
+        assert!(
+            collected > 10,
+            "seed {seed}: only {collected} segments were collected"
+        );
         eprintln!(
             "seed {seed}: objects {}, collected {}, moved {}, strangers {}, missing {}",
-            stats.objects,
-            collected,
-            test.moved,
-            test.strangers,
-            test.missing
+            stats.objects, collected, test.moved, test.strangers, test.missing
         );
     }
 }
@@ -657,13 +718,32 @@ fn every_operation_agrees_with_the_model() {
 
 #[test]
 fn every_operation_agrees_with_the_model_beside_background_threads() {
-    run(2, Setup { background: true, ..FULL });
+    run(
+        2,
+        Setup {
+            background: true,
+            ..FULL
+        },
+    );
 }
 
 #[test]
 fn exact_mode_agrees_whatever_the_fingerprint() {
-    run(2, Setup { exact: true, ..FULL });
-    run(2, Setup { exact: true, fingerprint_bits: 4, ..FULL });
+    run(
+        2,
+        Setup {
+            exact: true,
+            ..FULL
+        },
+    );
+    run(
+        2,
+        Setup {
+            exact: true,
+            fingerprint_bits: 4,
+            ..FULL
+        },
+    );
 }
 
 /// Without collection every chain is whole: gets find nearly all strangers, and never an old value.
@@ -691,10 +771,18 @@ fn strangers_are_found_by_gets_while_their_chains_are_whole() {
         }
         for item in ks.iter().start().unwrap() {
             let (key, value) = item.unwrap();
-            assert_eq!(map.get(&key), Some(&value), "{bits} bits: scan: {}", show(&key));
+            assert_eq!(
+                map.get(&key),
+                Some(&value),
+                "{bits} bits: scan: {}",
+                show(&key)
+            );
             not_scanned -= 1;
         }
-        eprintln!("{bits} bits: {} keys, {not_scanned} strangers, {missing} missing", map.len());
+        eprintln!(
+            "{bits} bits: {} keys, {not_scanned} strangers, {missing} missing",
+            map.len()
+        );
         assert!(bits > 1 || not_scanned > 100, "hardly a stranger");
         assert!(missing <= not_scanned);
     }
@@ -706,7 +794,14 @@ fn strangers_are_found_by_gets_while_their_chains_are_whole() {
 #[test]
 fn weakened_fingerprints_give_no_wrong_answer() {
     for bits in [1, 3, 6] {
-        run(1, Setup { fingerprint_bits: bits, lenient: true, ..FULL });
+        run(
+            1,
+            Setup {
+                fingerprint_bits: bits,
+                lenient: true,
+                ..FULL
+            },
+        );
     }
 }
 
@@ -720,7 +815,13 @@ fn the_model_itself_knows_prefixes() {
     model.set("a", b"2", Some(b"z"));
     let mut state = model.durable.clone();
     assert_eq!(model.prefix_of(&state), Ok(0));
-    apply(&mut state, &Change::Set("a".into(), b"2".to_vec(), Some(b"z".to_vec())));
-    assert!(model.prefix_of(&state).is_err(), "a later step without the earlier one");
+    apply(
+        &mut state,
+        &Change::Set("a".into(), b"2".to_vec(), Some(b"z".to_vec())),
+    );
+    assert!(
+        model.prefix_of(&state).is_err(),
+        "a later step without the earlier one"
+    );
     assert_eq!(model.prefix_of(&model.volatile), Ok(2));
 }

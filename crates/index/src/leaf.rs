@@ -26,6 +26,8 @@ const FIRSTS: usize = 32;
 /// Most sorted blocks of a leaf, as many as `FIRSTS` at most. More save memory and cost ties: 24
 /// have three quarters of the ties and 0.25 bytes an entry more.
 pub(crate) const FULL_MAX: usize = 32;
+/// Fewest sorted blocks at which a leaf is split.
+const FULL_MIN: usize = FULL_MAX - 7;
 const _: () = assert!(FULL_MAX <= FIRSTS);
 /// Most blocks of a leaf.
 pub(crate) const LEAF_BLOCKS: usize = FULL_MAX + 1;
@@ -357,12 +359,24 @@ impl Leaf {
         }
         let tail = usize::from(self.tail);
         match self.blocks.get(self.full()) {
-            Some(Some(_)) if self.full() == FULL_MAX && tail + SPARE_SLOTS >= BLOCK_ENTRIES => {
-                Room::Split
+            Some(Some(_)) if self.full() >= FULL_MIN && tail + SPARE_SLOTS >= BLOCK_ENTRIES => {
+                match self.full() >= self.full_max() {
+                    true => Room::Split,
+                    false if tail < BLOCK_ENTRIES => Room::Ready,
+                    false => Room::Block,
+                }
             }
             Some(Some(_)) if tail < BLOCK_ENTRIES => Room::Ready,
             _ => Room::Block,
         }
+    }
+
+    /// The sorted blocks at which this leaf is split: different from leaf to leaf, lest all leaves
+    /// that uniform keys fill alike are split at one time.
+    fn full_max(&self) -> usize {
+        let place = self.window.base ^ u64::from(self.window.offset);
+        let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        FULL_MIN + (mixed % (FULL_MAX - FULL_MIN + 1) as u64) as usize
     }
 
     /// Whether a key that the leaf holds may be written although the leaf should be split: its

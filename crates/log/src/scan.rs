@@ -11,7 +11,7 @@ use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
 use heliox_format::record::{decode_header, Decoded, Record, RecordHeader};
 use heliox_format::segment::{SegmentHeader, SegmentKind};
-use heliox_media::{AlignedBuf, Media};
+use heliox_media::{AlignedBuf, Media, Read};
 
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
@@ -97,21 +97,37 @@ pub fn read_segment_header(
     Ok(SegmentHeader::decode(geometry.salt, start, &sector).ok())
 }
 
-/// As [`read_segment_header`], and where the header is damaged, what the frames of the segment's
-/// first two blocks say of it. The header holds nothing that the frames do not tell, so damage of
+/// As [`read_segment_header`] for many at once, in one submission; and where a header is damaged,
+/// what the frames of its segment's first two blocks say of it. The header holds nothing that the frames do not tell, so damage of
 /// it costs no record.
 ///
 /// # Errors
 /// A device error.
-pub fn find_segment_header(
+pub fn find_segment_headers(
     media: &dyn Media,
     geometry: &LogGeometry,
-    id: SegmentId,
-) -> Result<Option<FoundHeader>, LogError> {
-    let start = geometry.start(id);
-    let mut blocks = AlignedBuf::for_read(2 * BLOCK_BYTES)?;
-    media.read_at(start, &mut blocks)?;
-    Ok(decode_or_find(geometry, start, &blocks).ok())
+    ids: &[SegmentId],
+) -> Result<Vec<Option<FoundHeader>>, LogError> {
+    let mut memory = AlignedBuf::for_read(ids.len().max(1) * 2 * BLOCK_BYTES)?;
+    let pieces = memory.chunks_mut(2 * BLOCK_BYTES);
+    let mut reads: Vec<Read<'_>> = ids
+        .iter()
+        .zip(pieces)
+        .map(|(id, buf)| Read {
+            offset: geometry.start(*id),
+            buf,
+        })
+        .collect();
+    media.read_many(&mut reads)?;
+    drop(reads);
+    let found = |(id, blocks): (&SegmentId, &[u8])| {
+        decode_or_find(geometry, geometry.start(*id), blocks).ok()
+    };
+    Ok(ids
+        .iter()
+        .zip(memory.chunks(2 * BLOCK_BYTES))
+        .map(found)
+        .collect())
 }
 
 fn decode_or_find(

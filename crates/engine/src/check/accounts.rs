@@ -123,7 +123,7 @@ impl Check {
 
     /// Explains each dead record of a segment whose sums do not tell.
     fn explain_dead(&mut self, id: SegmentId, segment: &Segment) -> Result<()> {
-        let Some(mut scanner) = self.load(id, segment)? else {
+        let Some(mut scanner) = self.load(id, segment, false)? else {
             return Ok(());
         };
         let mut buf = ReadBuf::default();

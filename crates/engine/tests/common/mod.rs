@@ -149,7 +149,11 @@ impl Model {
     }
 
     pub fn set(&mut self, name: &str, key: &[u8], value: Option<&[u8]>) {
-        self.step(vec![Change::Set(name.into(), key.to_vec(), value.map(<[u8]>::to_vec))]);
+        self.step(vec![Change::Set(
+            name.into(),
+            key.to_vec(),
+            value.map(<[u8]>::to_vec),
+        )]);
     }
 
     /// Everything so far is durable.
@@ -177,7 +181,11 @@ impl Model {
                     let place = (name.clone(), key.clone());
                     let same = state.get(name).and_then(|m| m.get(key))
                         == found.get(name).and_then(|m| m.get(key));
-                    let _ = if same { differ.remove(&place) } else { differ.insert(place) };
+                    let _ = if same {
+                        differ.remove(&place)
+                    } else {
+                        differ.insert(place)
+                    };
                 } else {
                     differ = differences(&state, found);
                 }
@@ -207,7 +215,11 @@ impl Model {
 }
 
 fn sample(differ: &BTreeSet<(String, Vec<u8>)>) -> String {
-    let first: Vec<_> = differ.iter().take(4).map(|(n, k)| format!("{n}/{}", show(k))).collect();
+    let first: Vec<_> = differ
+        .iter()
+        .take(4)
+        .map(|(n, k)| format!("{n}/{}", show(k)))
+        .collect();
     first.join(", ")
 }
 
@@ -243,7 +255,11 @@ pub fn dump(store: &Store) -> State {
         let mut last: Option<Vec<u8>> = None;
         for item in ks.iter().start().unwrap() {
             let (key, value) = item.unwrap();
-            assert!(last.as_ref().is_none_or(|l| *l < key), "{name}: {} out of order", show(&key));
+            assert!(
+                last.as_ref().is_none_or(|l| *l < key),
+                "{name}: {} out of order",
+                show(&key)
+            );
             last = Some(key.clone());
             map.insert(key, value);
         }
