@@ -1,8 +1,8 @@
 //! What a benchmark is asked to do, checked once before it starts. Plain data, no threads.
 
 use std::fmt;
-use std::str::FromStr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::BenchError;

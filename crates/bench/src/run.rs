@@ -162,7 +162,12 @@ fn work<E: Engine + ?Sized>(
     start: Instant,
     observer: &mut dyn Observer,
 ) -> Result<(Tally, Tally, Option<Duration>), BenchError> {
-    let control = plan.config.control_dir.as_deref().map(Control::new).transpose()?;
+    let control = plan
+        .config
+        .control_dir
+        .as_deref()
+        .map(Control::new)
+        .transpose()?;
     let control = control.as_ref();
     let caller = thread::current();
     let caller = &caller;

@@ -70,7 +70,8 @@ fn guard(core: &Arc<Core>, work: fn(&Arc<Core>) -> Result<()>) {
             core.log.fail(LogError::Failed(error.to_string()));
         }
         Err(_) => {
-            core.log.fail(LogError::Internal("a background thread panicked"));
+            core.log
+                .fail(LogError::Internal("a background thread panicked"));
         }
     }
     core.signals.room.ring();

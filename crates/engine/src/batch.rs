@@ -86,7 +86,10 @@ impl Batch {
         let mut sorted: Vec<&Operation> = self.operations.iter().collect();
         let place = |o: &Operation| (o.keyspace.id(), o.key.clone());
         sorted.sort_by(|a, b| {
-            a.keyspace.id().cmp(&b.keyspace.id()).then_with(|| a.key.cmp(&b.key))
+            a.keyspace
+                .id()
+                .cmp(&b.keyspace.id())
+                .then_with(|| a.key.cmp(&b.key))
         });
         sorted.reverse();
         sorted.dedup_by(|a, b| place(a) == place(b));

@@ -28,7 +28,10 @@ pub(crate) struct BatchPass<'a> {
 impl BatchGate {
     /// Waits until no batch is in flight; none begins while the pass is held.
     pub(crate) fn enter(&self) -> BatchPass<'_> {
-        BatchPass { _held: self.gate.lock(), gate: self }
+        BatchPass {
+            _held: self.gate.lock(),
+            gate: self,
+        }
     }
 
     /// Waits until the batch that is in flight now is done.
@@ -49,7 +52,8 @@ impl BatchGate {
         let Some(offset) = record.header.batch_offset else {
             return false;
         };
-        self.pending_first().is_some_and(|first| record.seq.0 - offset == first.0)
+        self.pending_first()
+            .is_some_and(|first| record.seq.0 - offset == first.0)
     }
 
     /// True if the entry at this location is a member of the batch in flight. Asked under the

@@ -41,7 +41,8 @@ pub(crate) enum Pace {
 pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     let _one = core.checkpoint_lock.lock();
     let sweep_seen = core.log.last_seq();
-    core.log_bytes_at_checkpoint.store(core.log_bytes(), Ordering::Relaxed);
+    core.log_bytes_at_checkpoint
+        .store(core.log_bytes(), Ordering::Relaxed);
     let (cut_number, meta) = take_cut(core);
     let cut = meta.cut;
     let mut writer = ChunkWriter::begin(core, pace)?;
@@ -58,7 +59,8 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     core.checkpointed.store(cut.0, Ordering::Release);
     core.checkpointed_cut.store(cut_number, Ordering::Release);
     release_old(core, &writer);
-    core.ranges.drop_done(cut.min(sweep_seen), core.snapshots.oldest());
+    core.ranges
+        .drop_done(cut.min(sweep_seen), core.snapshots.oldest());
     core.space.expect_checkpoint(core.index.memory_bytes());
     core.counters.checkpoints.add(1);
     Ok(())
@@ -84,8 +86,9 @@ pub(crate) fn close(core: &Core) -> Result<()> {
 /// Copies the accounts at one order, with no batch half installed.
 fn take_cut(core: &Core) -> (u64, CheckpointMeta) {
     let pass = core.batches.enter();
-    let (number, (cut, next_birth, segments)) =
-        core.log.begin_cut(|seq, birth, table| (seq, birth, table.entries()));
+    let (number, (cut, next_birth, segments)) = core
+        .log
+        .begin_cut(|seq, birth, table| (seq, birth, table.entries()));
     drop(pass);
     let (keyspaces, next_keyspace) = core.keyspaces.entries();
     let meta = CheckpointMeta {
@@ -101,16 +104,14 @@ fn take_cut(core: &Core) -> (u64, CheckpointMeta) {
     (number, meta)
 }
 
-fn write_stream(
-    core: &Core,
-    writer: &mut ChunkWriter<'_>,
-    mut meta: CheckpointMeta,
-) -> Result<()> {
+fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, mut meta: CheckpointMeta) -> Result<()> {
     let mut cursor = core.index.image_start();
     let (mut payload, mut leaf) = (Vec::new(), Vec::new());
     loop {
         leaf.clear();
-        let copied = core.index.image_next(&mut cursor, &mut leaf, &mut || core.log.last_seq())?;
+        let copied = core
+            .index
+            .image_next(&mut cursor, &mut leaf, &mut || core.log.last_seq())?;
         let Some(at) = copied else {
             break;
         };
@@ -152,7 +153,10 @@ fn flush_payload(writer: &mut ChunkWriter<'_>, payload: &mut Vec<u8>) -> Result<
 
 /// Lets both superblock copies name the checkpoint.
 fn publish(core: &Core, root: CheckpointRoot, closing: bool) -> Result<()> {
-    core.log.media().sync().map_err(|e| Error::from(core.log.fail(e.into())))?;
+    core.log
+        .media()
+        .sync()
+        .map_err(|e| Error::from(core.log.fail(e.into())))?;
     let mut superblock = core.superblock.lock();
     let mut next = superblock.clone();
     next.generation += 1;
@@ -167,11 +171,12 @@ fn publish(core: &Core, root: CheckpointRoot, closing: bool) -> Result<()> {
 /// Gives back the segments of every checkpoint but the new one.
 fn release_old(core: &Core, writer: &ChunkWriter<'_>) {
     let old: Vec<SegmentId> = core.log.with_table(|table| {
-        let used = table.iter().filter(|(_, s)| {
-            s.kind == SegmentKind::Checkpoint && s.state != SegmentState::Free
-        });
+        let used = table
+            .iter()
+            .filter(|(_, s)| s.kind == SegmentKind::Checkpoint && s.state != SegmentState::Free);
         let ids = used.map(|(id, _)| id);
-        ids.filter(|id| !writer.segments.iter().any(|(new, _)| new == id)).collect()
+        ids.filter(|id| !writer.segments.iter().any(|(new, _)| new == id))
+            .collect()
     });
     for id in old {
         core.discard_and_release(id);
@@ -191,8 +196,14 @@ struct ChunkWriter<'a> {
 impl<'a> ChunkWriter<'a> {
     fn begin(core: &'a Core, pace: Pace) -> Result<ChunkWriter<'a>> {
         let number = core.superblock.lock().checkpoint.map_or(0, |c| c.number) + 1;
-        let mut writer =
-            ChunkWriter { core, pace, number, chunk: 0, segments: Vec::new(), offset: 0 };
+        let mut writer = ChunkWriter {
+            core,
+            pace,
+            number,
+            chunk: 0,
+            segments: Vec::new(),
+            offset: 0,
+        };
         writer.open_segment()?;
         Ok(writer)
     }
@@ -213,7 +224,10 @@ impl<'a> ChunkWriter<'a> {
             checkpoint: self.number,
         };
         let start = geometry.start(id);
-        self.write(start, &header.encode(geometry.salt, start, geometry.sector_bytes))?;
+        self.write(
+            start,
+            &header.encode(geometry.salt, start, geometry.sector_bytes),
+        )?;
         self.offset = geometry.sector_bytes as u64;
         Ok(())
     }
@@ -235,7 +249,13 @@ impl<'a> ChunkWriter<'a> {
             number: self.chunk,
             payload_bytes: payload.len() as u32,
         };
-        let chunk = encode_chunk(geometry.salt, address, &header, payload, geometry.sector_bytes);
+        let chunk = encode_chunk(
+            geometry.salt,
+            address,
+            &header,
+            payload,
+            geometry.sector_bytes,
+        );
         self.write(address, &chunk)?;
         self.offset += padded;
         self.chunk += 1;
@@ -251,12 +271,18 @@ impl<'a> ChunkWriter<'a> {
         let core = self.core;
         let written = core.log.media().write_at(address, &memory);
         written.map_err(|e| Error::from(core.log.fail(e.into())))?;
-        core.counters.checkpoint_bytes_written.add(bytes.len() as u64);
+        core.counters
+            .checkpoint_bytes_written
+            .add(bytes.len() as u64);
         Ok(())
     }
 
     fn root(&self, cut: SeqNo) -> CheckpointRoot {
-        let (last_segment, birth) = self.segments.last().copied().unwrap_or((SegmentId(0), Birth(0)));
+        let (last_segment, birth) = self
+            .segments
+            .last()
+            .copied()
+            .unwrap_or((SegmentId(0), Birth(0)));
         CheckpointRoot {
             number: self.number,
             last_segment,

@@ -36,7 +36,10 @@ pub(crate) struct Head {
 impl Head {
     /// A record that was appended just now.
     pub(crate) fn of(appended: &Appended) -> Head {
-        Head { location: appended.location, asked: appended.seq }
+        Head {
+            location: appended.location,
+            asked: appended.seq,
+        }
     }
 }
 
@@ -146,7 +149,9 @@ impl Core {
     /// Bytes on media per record, as a mean over the log's segments.
     pub(crate) fn mean_record_bytes(&self) -> u64 {
         let (bytes, records) = self.log.with_table(|table| {
-            table.iter().fold((0, 0), |(b, r), (_, s)| (b + s.used_bytes, r + u64::from(s.records)))
+            table.iter().fold((0, 0), |(b, r), (_, s)| {
+                (b + s.used_bytes, r + u64::from(s.records))
+            })
         });
         bytes / records.max(1)
     }
@@ -155,13 +160,17 @@ impl Core {
     /// they hold; the cache gets the rest.
     pub(crate) fn divide_memory(&self) {
         let budget = self.settings.memory_budget_bytes;
-        let taken = self.log.tail_memory_bytes().max(self.settings.tail_limit_bytes)
+        let taken = self
+            .log
+            .tail_memory_bytes()
+            .max(self.settings.tail_limit_bytes)
             + self.index.memory_bytes()
             + self.snapshots.bytes();
         // Growth until the next division, and what a collection step holds: a segment, and the
         // survivors of it.
         let margin = budget / 32 + self.log.geometry().segment_bytes * 3 / 2;
-        self.cache.set_budget_bytes(budget.saturating_sub(taken + margin));
+        self.cache
+            .set_budget_bytes(budget.saturating_sub(taken + margin));
     }
 
     /// Notes damage and leaves its segment to those who can still read the rest of it.
@@ -181,7 +190,10 @@ impl Core {
         let mut tombstones = self.tombstones.lock();
         self.index.for_each_entry(&mut |entry| {
             if entry.tombstone {
-                tombstones.push_back(Head { location: entry.location, asked });
+                tombstones.push_back(Head {
+                    location: entry.location,
+                    asked,
+                });
             }
         });
     }
@@ -210,10 +222,14 @@ impl Core {
         stats.capacity_bytes = self.root.capacity_bytes();
         stats.segments_total = u64::from(geometry.segments);
         stats.segments_free = self.log.free_segments();
-        stats.live_bytes = self.log.with_table(|t| t.iter().map(|(_, s)| s.live_bytes()).sum());
+        stats.live_bytes = self
+            .log
+            .with_table(|t| t.iter().map(|(_, s)| s.live_bytes()).sum());
         stats.disk_bytes = self.root.disk_bytes().unwrap_or(0);
         if let Some(failure) = self.log.failure() {
-            stats.health = Health::ReadOnly { cause: failure.to_string() };
+            stats.health = Health::ReadOnly {
+                cause: failure.to_string(),
+            };
         }
         stats
     }
@@ -239,7 +255,10 @@ impl Core {
         // Segments that are used again at once keep their blocks: allocating them anew costs more
         // than it gives. A hint only: a device that refuses it loses nothing but efficiency.
         if self.log.free_segments() > 2 * self.space.gc_goal() {
-            let _ = self.log.media().discard(geometry.start(id), geometry.segment_bytes);
+            let _ = self
+                .log
+                .media()
+                .discard(geometry.start(id), geometry.segment_bytes);
         }
         self.log.release(id);
         self.signals.room.ring();

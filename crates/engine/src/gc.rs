@@ -20,8 +20,8 @@ use heliox_log::Stream;
 
 use crate::checkpoint;
 use crate::core::{now_ms, Core, Head};
-use crate::keys::StoreKeys;
 use crate::error::Result;
+use crate::keys::StoreKeys;
 use crate::keyspaces::CHUNKS;
 use crate::large;
 use crate::read::{get, older_version, trace, with_scratch, OwnedRecord, Traced, View};
@@ -46,7 +46,11 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     }
     // What waits for a checkpoint comes before what costs more room first.
     let is_tight = core.log.free_segments() <= core.space.data_floor();
-    let victim = if waiting.need_checkpoint && is_tight { None } else { choose_victim(core) };
+    let victim = if waiting.need_checkpoint && is_tight {
+        None
+    } else {
+        choose_victim(core)
+    };
     if let Some(victim) = victim {
         core.space.set_stuck(false);
         collect(core, victim)?;
@@ -78,7 +82,9 @@ struct Waiting {
 fn retire_empty(core: &Core) -> Result<Waiting> {
     let mut waiting = Waiting::default();
     let empty: Vec<(SegmentId, Segment)> = core.log.with_table(|table| {
-        let empty = table.iter().filter(|(_, s)| s.is_sealed_log() && s.live() == 0);
+        let empty = table
+            .iter()
+            .filter(|(_, s)| s.is_sealed_log() && s.live() == 0);
         empty.map(|(id, s)| (id, *s)).collect()
     });
     let unsynced = |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq);
@@ -140,7 +146,9 @@ fn choose_victim(core: &Core) -> Option<SegmentId> {
                 && segment_bytes - s.live_bytes().min(segment_bytes)
                     >= segment_bytes / GAIN_MIN_DIVISOR
         });
-        candidates.max_by_key(|(_, s)| score(s)).map(|(id, s)| (id, s.last_seq))
+        candidates
+            .max_by_key(|(_, s)| score(s))
+            .map(|(id, s)| (id, s.last_seq))
     });
     let (id, last_seq) = victim?;
     if last_seq > durable && core.sync().is_err() {
@@ -189,8 +197,10 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
     let segment = core.log.segment(id);
     let mut harvest = Harvest::default();
     let notes = core.snapshots.take_noted(id);
-    let notes: HashMap<Location, DeadVersion> =
-        notes.into_iter().map(|note| (note.location, note)).collect();
+    let notes: HashMap<Location, DeadVersion> = notes
+        .into_iter()
+        .map(|note| (note.location, note))
+        .collect();
     let geometry = core.log.geometry();
     let media = core.log.media();
     let scanner = SegmentScanner::load(&**media, geometry, id, Some(segment.used_bytes));
@@ -210,7 +220,12 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
                     continue;
                 }
                 let record = OwnedRecord::of(&record);
-                sort_out(core, &mut harvest, &notes, OwnedRecordAt { location, record });
+                sort_out(
+                    core,
+                    &mut harvest,
+                    &notes,
+                    OwnedRecordAt { location, record },
+                );
             }
             Scanned::Gap { error, .. } => damage = Some(error.to_string()),
         }
@@ -237,7 +252,12 @@ fn sort_out(
     match header.kind {
         RecordKind::Put | RecordKind::Tombstone => {
             let key = core.prepare(header.keyspace, &at.record.key);
-            if core.index.lookup(&key).iter().any(|e| e.location == at.location) {
+            if core
+                .index
+                .lookup(&key)
+                .iter()
+                .any(|e| e.location == at.location)
+            {
                 harvest.live.push(at);
                 return;
             }
@@ -265,7 +285,8 @@ fn sort_out_dead(
             harvest.retained.push((dead, record));
             return;
         }
-        core.snapshots.drop_version(dead, view.version(), older_version(&view));
+        core.snapshots
+            .drop_version(dead, view.version(), older_version(&view));
     }
     if record.header.chunked {
         harvest.dead_heads.push(record);
@@ -282,7 +303,9 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
     let expired = record.header.expiry_ms.is_some_and(|e| e <= now_ms());
     let oldest = core.snapshots.oldest().unwrap_or(SeqNo::MAX);
     let keyspace = record.header.keyspace;
-    let covered = core.ranges.covers(keyspace, record.key, record.version(), oldest);
+    let covered = core
+        .ranges
+        .covers(keyspace, record.key, record.version(), oldest);
     if !expired && !covered {
         return Ok(false);
     }
@@ -297,19 +320,17 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
 }
 
 /// Removes the entry that holds `location`, if it is the only one that may be the key's.
-pub(crate) fn remove_entry(
-    core: &Core,
-    key: &PreparedKey<'_>,
-    location: Location,
-) -> Result<bool> {
+pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, location: Location) -> Result<bool> {
     let keys = StoreKeys { core };
-    Ok(core.index.update(key, &keys, |matches: &[Entry]| match matches {
-        [one] if one.location == location => {
-            core.log.note_unlogged_removal(location);
-            (Action::Remove { old: location }, true)
-        }
-        _ => (Action::Keep, false),
-    })?)
+    Ok(core
+        .index
+        .update(key, &keys, |matches: &[Entry]| match matches {
+            [one] if one.location == location => {
+                core.log.note_unlogged_removal(location);
+                (Action::Remove { old: location }, true)
+            }
+            _ => (Action::Keep, false),
+        })?)
 }
 
 fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<()> {
@@ -336,8 +357,7 @@ fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<()> {
 fn retain(core: &Core, original: DeadVersion, record: &OwnedRecord) -> Result<()> {
     let view = record.record();
     let header = view.header;
-    let mut copy =
-        NewRecord::new(RecordKind::Retained, header.keyspace, view.key, view.value);
+    let mut copy = NewRecord::new(RecordKind::Retained, header.keyspace, view.key, view.value);
     copy.version = Some(view.version());
     copy.link = header.older();
     copy.expiry_ms = header.expiry_ms;
@@ -406,7 +426,10 @@ fn heal(core: &Core, stranger: &OwnedRecord, sums_differ: bool) -> Result<bool> 
     let matches = core.index.lookup(&key);
     let mut is_lost = false;
     for entry in matches.iter() {
-        let head = Head { location: entry.location, asked };
+        let head = Head {
+            location: entry.location,
+            asked,
+        };
         match with_scratch(|scratch| trace(core, &key, head, scratch))? {
             Traced::Own => return Ok(false),
             Traced::Stale => return Ok(true),
@@ -424,10 +447,15 @@ fn heal(core: &Core, stranger: &OwnedRecord, sums_differ: bool) -> Result<bool> 
     }
     core.counters.strangers_found.add(1);
     let seen: Vec<_> = matches.iter().map(|e| e.location).collect();
-    let expect = Expect::Verified { seen: &seen, own: None };
+    let expect = Expect::Verified {
+        seen: &seen,
+        own: None,
+    };
     let copy = healed_record(stranger);
     let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
-    core.counters.strangers_healed.add(u64::from(matches!(installed, Installed::Done { .. })));
+    core.counters
+        .strangers_healed
+        .add(u64::from(matches!(installed, Installed::Done { .. })));
     Ok(true)
 }
 

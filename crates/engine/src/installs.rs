@@ -83,7 +83,11 @@ impl Installs {
         }
         self.waiting.sort_unstable_by_key(|i| (i.leaf, i.seq));
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let share = self.waiting.len().div_ceil(threads).max(RECORDS_PER_THREAD_MIN);
+        let share = self
+            .waiting
+            .len()
+            .div_ceil(threads)
+            .max(RECORDS_PER_THREAD_MIN);
         let mut rest = &self.waiting[..];
         let mut missed = Vec::new();
         thread::scope(|scope| {
@@ -130,7 +134,11 @@ impl Leaves {
             _ => Vec::new(),
         };
         let heads = fences.iter().map(|f| head(&f[common.len()..])).collect();
-        Leaves { fences, common, heads }
+        Leaves {
+            fences,
+            common,
+            heads,
+        }
     }
 
     fn of(&self, keyspace: KeyspaceId, key: &[u8]) -> u32 {
@@ -143,7 +151,8 @@ impl Leaves {
                 Ordering::Less => self.fences.len(),
             }
         } else {
-            self.fences.partition_point(|f| compare(f, &id, key) != Ordering::Greater)
+            self.fences
+                .partition_point(|f| compare(f, &id, key) != Ordering::Greater)
         };
         n as u32
     }
@@ -190,7 +199,10 @@ fn apply_in_order(
     let mut missed = Vec::new();
     for record in records {
         let key = PreparedKey::new(seed, record.keyspace, key_of(keys, record));
-        let new = Entry { location: record.location, tombstone: record.tombstone };
+        let new = Entry {
+            location: record.location,
+            tombstone: record.tombstone,
+        };
         match install(log, index, &key, new, record.displaced)? {
             Fit::Exact => {}
             Fit::Beside => install_beside(log, index, &key, new)?,
@@ -229,7 +241,13 @@ fn install(
         }
         // The record that had the entry was lost to damage: its predecessor still has it.
         match matches {
-            [one] => (Action::Replace { old: one.location, new }, Fit::Missed),
+            [one] => (
+                Action::Replace {
+                    old: one.location,
+                    new,
+                },
+                Fit::Missed,
+            ),
             _ => (Action::Insert(new), Fit::Missed),
         }
     })?)
@@ -266,13 +284,31 @@ mod tests {
     #[test]
     fn leaves_are_found_as_by_comparing_whole_keys() {
         let internal = |id: u32, key: &[u8]| [&id.to_be_bytes()[..], key].concat();
-        let keys: [&[u8]; 9] =
-            [b"", b"\0", b"a", b"aa", b"common", b"common1", b"common12345678", b"common2", b"z"];
+        let keys: [&[u8]; 9] = [
+            b"",
+            b"\0",
+            b"a",
+            b"aa",
+            b"common",
+            b"common1",
+            b"common12345678",
+            b"common2",
+            b"z",
+        ];
         let sets: [Vec<Vec<u8>>; 4] = [
             Vec::new(),
             vec![internal(1, b"common12345678")],
-            vec![internal(1, b"common1"), internal(1, b"common12345678"), internal(1, b"common2")],
-            vec![internal(0, b"z"), internal(1, b""), internal(1, b"aa"), internal(2, b"a")],
+            vec![
+                internal(1, b"common1"),
+                internal(1, b"common12345678"),
+                internal(1, b"common2"),
+            ],
+            vec![
+                internal(0, b"z"),
+                internal(1, b""),
+                internal(1, b"aa"),
+                internal(2, b"a"),
+            ],
         ];
         for fences in sets {
             let leaves = Leaves::new(fences.clone());
@@ -280,7 +316,11 @@ mod tests {
                 for key in keys {
                     let whole = internal(id, key);
                     let wanted = fences.partition_point(|f| *f <= whole);
-                    assert_eq!(leaves.of(KeyspaceId(id), key) as usize, wanted, "{id} {key:?}");
+                    assert_eq!(
+                        leaves.of(KeyspaceId(id), key) as usize,
+                        wanted,
+                        "{id} {key:?}"
+                    );
                 }
             }
         }

@@ -30,7 +30,9 @@ pub struct Keyspace {
 
 impl std::fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keyspace").field("name", &self.state.name).finish_non_exhaustive()
+        f.debug_struct("Keyspace")
+            .field("name", &self.state.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,7 +70,10 @@ impl Keyspace {
         self.check(Some(options))?;
         write::check_sizes(key, value.len())?;
         let (stored, chunked) = large::store(&self.core, self.id(), key, value)?;
-        let stored = Stored { bytes: &stored, chunked };
+        let stored = Stored {
+            bytes: &stored,
+            chunked,
+        };
         write::put(&self.core, self.id(), key, stored, options)
     }
 
@@ -93,16 +98,16 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::put`], and read errors.
-    pub fn insert_if_absent(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<bool> {
+    pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         let value = value.as_ref();
         let mut was_absent = false;
         self.modify(key.as_ref(), &mut |old| {
             was_absent = old.is_none();
-            Ok(if was_absent { Some(Some(value.to_vec())) } else { None })
+            Ok(if was_absent {
+                Some(Some(value.to_vec()))
+            } else {
+                None
+            })
         })?;
         Ok(was_absent)
     }
@@ -120,7 +125,11 @@ impl Keyspace {
         let mut was_present = false;
         self.modify(key.as_ref(), &mut |old| {
             was_present = old.is_some();
-            Ok(if was_present { Some(Some(value.to_vec())) } else { None })
+            Ok(if was_present {
+                Some(Some(value.to_vec()))
+            } else {
+                None
+            })
         })?;
         Ok(was_present)
     }
@@ -166,7 +175,10 @@ impl Keyspace {
         self.modify(key, &mut |old| {
             let merged = operator.merge(key, old.as_deref(), operand);
             let refused = || {
-                Error::invalid(format!("merge operator {} refused the operand", operator.name()))
+                Error::invalid(format!(
+                    "merge operator {} refused the operand",
+                    operator.name()
+                ))
             };
             merged.map(|value| Some(Some(value))).ok_or_else(refused)
         })
@@ -196,7 +208,13 @@ impl Keyspace {
         self.check(None)?;
         write::check_sizes(prefix, 0)?;
         let end = prefix_end(prefix);
-        range_delete::run(&self.core, self.id(), prefix, end.as_deref(), &WriteOptions::new())
+        range_delete::run(
+            &self.core,
+            self.id(),
+            prefix,
+            end.as_deref(),
+            &WriteOptions::new(),
+        )
     }
 }
 
@@ -297,7 +315,10 @@ impl Keyspace {
         let internal = |key: &[u8]| [&self.id().0.to_be_bytes()[..], key].concat();
         let (from, to) = (internal(from.as_ref()), internal(to.as_ref()));
         let count = self.core.index.approximate_count(&from, Some(&to));
-        Ok(Approximate { count, bytes: count * self.core.mean_record_bytes() })
+        Ok(Approximate {
+            count,
+            bytes: count * self.core.mean_record_bytes(),
+        })
     }
 
     /// The keyspace's name.
@@ -375,11 +396,16 @@ impl Keyspace {
         self.check(None)?;
         let core = &*self.core;
         let options = WriteOptions::new();
+        let mut last = None;
         write::modify(core, self.id(), key, &options, &mut |record| {
             let old = match record {
                 None => None,
                 Some(record) => match large::load(core, record)? {
                     Some(value) => Some(value),
+                    // Chunks go with their head: missing under the same one twice, they are lost.
+                    None if last.replace(record.seq) == Some(record.seq) => {
+                        return Err(Error::damaged("a chunk of a large value is missing"));
+                    }
                     None => return Ok(Change::Retry),
                 },
             };
@@ -388,7 +414,10 @@ impl Keyspace {
                 Some(None) => Change::Delete,
                 Some(Some(value)) => {
                     let (bytes, chunked) = large::store(core, self.id(), key, &value)?;
-                    Change::Put { bytes: bytes.into_owned(), chunked }
+                    Change::Put {
+                        bytes: bytes.into_owned(),
+                        chunked,
+                    }
                 }
             })
         })
@@ -473,7 +502,11 @@ impl IterOptions {
             }
         };
         snapshot.check_readable()?;
-        let bounds = Bounds { keyspace: self.keyspace.id(), from: self.from, to: self.to };
+        let bounds = Bounds {
+            keyspace: self.keyspace.id(),
+            from: self.from,
+            to: self.to,
+        };
         let scan = Scan::new(core, snapshot, bounds, self.direction, self.keys_only);
         Ok(Iter { scan, ended: false })
     }
@@ -493,7 +526,11 @@ impl Iterator for Iter {
         if self.ended {
             return None;
         }
-        let item = self.scan.check_open().and_then(|()| self.scan.next()).transpose();
+        let item = self
+            .scan
+            .check_open()
+            .and_then(|()| self.scan.next())
+            .transpose();
         self.ended = match &item {
             None => true,
             Some(Err(error)) => error.kind() != ErrorKind::Damaged,

@@ -25,7 +25,11 @@ pub(crate) struct KeyspaceState {
 
 impl KeyspaceState {
     pub(crate) fn new(id: KeyspaceId, name: String) -> KeyspaceState {
-        KeyspaceState { id, name, dropped: AtomicBool::new(false) }
+        KeyspaceState {
+            id,
+            name,
+            dropped: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn is_dropped(&self) -> bool {
@@ -48,7 +52,10 @@ impl Keyspaces {
             .into_iter()
             .map(|e| (e.name.clone(), Arc::new(KeyspaceState::new(e.id, e.name))))
             .collect();
-        Keyspaces(RwLock::new(Inner { by_name, next_id: next_id.max(FIRST_ID) }))
+        Keyspaces(RwLock::new(Inner {
+            by_name,
+            next_id: next_id.max(FIRST_ID),
+        }))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<KeyspaceState>> {
@@ -100,7 +107,10 @@ impl Keyspaces {
     /// What a checkpoint says: all keyspaces and the next id.
     pub(crate) fn entries(&self) -> (Vec<KeyspaceEntry>, u32) {
         let inner = self.0.read();
-        let entry = |s: &Arc<KeyspaceState>| KeyspaceEntry { id: s.id, name: s.name.clone() };
+        let entry = |s: &Arc<KeyspaceState>| KeyspaceEntry {
+            id: s.id,
+            name: s.name.clone(),
+        };
         (inner.by_name.values().map(entry).collect(), inner.next_id)
     }
 }

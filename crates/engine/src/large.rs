@@ -28,7 +28,10 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn decode(value: &[u8]) -> Option<Head> {
         let mut reader = Reader::new(value);
-        let head = Head { id: reader.u64()?, len_bytes: reader.u64()? };
+        let head = Head {
+            id: reader.u64()?,
+            len_bytes: reader.u64()?,
+        };
         reader.rest().is_empty().then_some(head)
     }
 
@@ -66,13 +69,25 @@ pub(crate) fn store<'v>(
     let id = core.next_value_id.fetch_add(1, Ordering::Relaxed);
     let mut owner = keyspace.0.to_be_bytes().to_vec();
     owner.extend_from_slice(key);
-    let plain = |bytes| Stored { bytes, chunked: false };
+    let plain = |bytes| Stored {
+        bytes,
+        chunked: false,
+    };
     let note = [&(value.len() as u64).to_le_bytes()[..], &owner].concat();
     put_undurable(core, OWNERS, &id.to_be_bytes(), plain(&note), None)?;
     for (number, chunk) in value.chunks(CHUNK_BYTES).enumerate() {
-        put_undurable(core, CHUNKS, &chunk_key(id, number as u32), plain(chunk), None)?;
+        put_undurable(
+            core,
+            CHUNKS,
+            &chunk_key(id, number as u32),
+            plain(chunk),
+            None,
+        )?;
     }
-    let head = Head { id, len_bytes: value.len() as u64 };
+    let head = Head {
+        id,
+        len_bytes: value.len() as u64,
+    };
     Ok((Cow::Owned(head.encode()), true))
 }
 
@@ -102,16 +117,24 @@ pub(crate) fn load_range(
     let mut at = from;
     while at < to {
         let number = at / chunk_bytes;
-        let (first, last) = (at % chunk_bytes, (to - number * chunk_bytes).min(chunk_bytes));
+        let (first, last) = (
+            at % chunk_bytes,
+            (to - number * chunk_bytes).min(chunk_bytes),
+        );
         let key = chunk_key(head.id, number as u32);
         let mut is_whole = false;
-        get(core, &core.prepare(CHUNKS, &key), View::Latest, &mut |chunk| {
-            if let Some(part) = chunk.value.get(first as usize..last as usize) {
-                out.extend_from_slice(part);
-                is_whole = true;
-            }
-            Ok(())
-        })?;
+        get(
+            core,
+            &core.prepare(CHUNKS, &key),
+            View::Latest,
+            &mut |chunk| {
+                if let Some(part) = chunk.value.get(first as usize..last as usize) {
+                    out.extend_from_slice(part);
+                    is_whole = true;
+                }
+                Ok(())
+            },
+        )?;
         if !is_whole {
             return Ok(None);
         }
@@ -132,19 +155,36 @@ pub(crate) fn forget(core: &Core, head: Head) -> Result<()> {
 /// Deletes the chunks of a value that a crash, or a collection that it cut short, left without a
 /// head. `note` is the record that names the owner.
 pub(crate) fn forget_if_orphan(core: &Core, id: &[u8], note: &[u8]) -> Result<bool> {
-    let Some(head) = id.try_into().ok().map(u64::from_be_bytes).zip(Reader::new(note).u64()) else {
-        return Err(Error::damaged("the note of a large value's owner does not decode"));
+    let Some(head) = id
+        .try_into()
+        .ok()
+        .map(u64::from_be_bytes)
+        .zip(Reader::new(note).u64())
+    else {
+        return Err(Error::damaged(
+            "the note of a large value's owner does not decode",
+        ));
     };
-    let head = Head { id: head.0, len_bytes: head.1 };
+    let head = Head {
+        id: head.0,
+        len_bytes: head.1,
+    };
     let Some((keyspace, key)) = note[8..].split_first_chunk::<4>() else {
-        return Err(Error::damaged("the note of a large value's owner does not decode"));
+        return Err(Error::damaged(
+            "the note of a large value's owner does not decode",
+        ));
     };
     let keyspace = KeyspaceId(u32::from_be_bytes(*keyspace));
     let mut is_owned = false;
-    get(core, &core.prepare(keyspace, key), View::Latest, &mut |record| {
-        is_owned = record.header.chunked && Head::decode(record.value) == Some(head);
-        Ok(())
-    })?;
+    get(
+        core,
+        &core.prepare(keyspace, key),
+        View::Latest,
+        &mut |record| {
+            is_owned = record.header.chunked && Head::decode(record.value) == Some(head);
+            Ok(())
+        },
+    )?;
     if is_owned {
         return Ok(false);
     }

@@ -68,6 +68,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use heliox_media::{IoMode, Media};
 pub use keyspace::{Approximate, Iter, IterOptions, Keyspace};
 pub use options::{Durability, MergeOperator, Options, WriteOptions};
-pub use stats::{BytesByCause, Health, RecoveryStats, StatValue, Stats};
 pub use snapshot::Snapshot;
+pub use stats::{BytesByCause, Health, RecoveryStats, StatValue, Stats};
 pub use store::Store;

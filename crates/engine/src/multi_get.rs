@@ -28,8 +28,11 @@ pub(crate) fn run(
     let prepared: Vec<PreparedKey<'_>> = keys.iter().map(|k| core.prepare(keyspace, k)).collect();
     let mut matches: Vec<Matches> = Vec::with_capacity(keys.len());
     core.index.lookup_many(&prepared, &mut matches);
-    let mut answers: Vec<Answer> =
-        prepared.iter().zip(&matches).map(|(key, found)| first_look(core, key, found)).collect();
+    let mut answers: Vec<Answer> = prepared
+        .iter()
+        .zip(&matches)
+        .map(|(key, found)| first_look(core, key, found))
+        .collect();
     read_wanted(core, &prepared, &mut answers)?;
     let operations = core.counters.operations();
     operations.gets.add(keys.len() as u64);
@@ -68,11 +71,7 @@ fn judge(core: &Core, key: &PreparedKey<'_>, record: &Record<'_>) -> Answer {
     Answer::Value(Some(record.value.to_vec()))
 }
 
-fn read_wanted(
-    core: &Core,
-    keys: &[PreparedKey<'_>],
-    answers: &mut [Answer],
-) -> Result<()> {
+fn read_wanted(core: &Core, keys: &[PreparedKey<'_>], answers: &mut [Answer]) -> Result<()> {
     let wanted: Vec<(usize, Location)> = answers
         .iter()
         .enumerate()

@@ -20,12 +20,7 @@ pub(crate) fn run(
     to: Option<&[u8]>,
     options: &WriteOptions,
 ) -> Result<()> {
-    admit(core, Wish::Delete, from.len() + to.map_or(0, <[u8]>::len))?;
-    if !core.ranges.has_room() {
-        return Err(Error::full(
-            "too many range deletes wait for their sweep; wait a little and try again",
-        ));
-    }
+    admit_one(core, from.len() + to.map_or(0, <[u8]>::len))?;
     let mut value = vec![u8::from(to.is_some())];
     value.extend_from_slice(to.unwrap_or_default());
     let record = NewRecord::new(RecordKind::RangeDelete, keyspace, from, &value);
@@ -43,4 +38,15 @@ pub(crate) fn run(
     drop(pass);
     core.signals.upkeep.ring();
     acknowledge(core, seq, options)
+}
+
+/// Lets one more range delete begin.
+pub(crate) fn admit_one(core: &Core, bytes: usize) -> Result<()> {
+    admit(core, Wish::Delete, bytes)?;
+    if core.ranges.has_room() {
+        return Ok(());
+    }
+    Err(Error::full(
+        "too many range deletes wait for their sweep; wait a little and try again",
+    ))
 }

@@ -28,9 +28,14 @@ pub(crate) struct Ranges {
 
 impl Ranges {
     pub(crate) fn new(entries: Vec<RangeEntry>) -> Ranges {
-        let ranges: Vec<_> =
-            entries.into_iter().map(|entry| RangeState { entry, swept: None }).collect();
-        Ranges { count: AtomicUsize::new(ranges.len()), ranges: RwLock::new(ranges) }
+        let ranges: Vec<_> = entries
+            .into_iter()
+            .map(|entry| RangeState { entry, swept: None })
+            .collect();
+        Ranges {
+            count: AtomicUsize::new(ranges.len()),
+            ranges: RwLock::new(ranges),
+        }
     }
 
     /// True if another interval is welcome.
@@ -71,9 +76,9 @@ impl Ranges {
             return false;
         }
         let ranges = self.ranges.read();
-        ranges.iter().any(|r| {
-            r.entry.seq > version && r.entry.seq <= at && holds(&r.entry, keyspace, key)
-        })
+        ranges
+            .iter()
+            .any(|r| r.entry.seq > version && r.entry.seq <= at && holds(&r.entry, keyspace, key))
     }
 
     /// All intervals, for a checkpoint.
@@ -84,7 +89,10 @@ impl Ranges {
     /// The first interval that is not swept yet.
     pub(crate) fn unswept(&self) -> Option<RangeEntry> {
         let ranges = self.ranges.read();
-        ranges.iter().find(|r| r.swept.is_none()).map(|r| r.entry.clone())
+        ranges
+            .iter()
+            .find(|r| r.swept.is_none())
+            .map(|r| r.entry.clone())
     }
 
     /// Says that the interval of order `seq` was swept, everything done by order `at`.
@@ -145,9 +153,8 @@ mod tests {
     #[test]
     fn order_and_interval_decide() {
         let ranges = Ranges::new(vec![range(10, b"b", Some(b"d"))]);
-        let covers = |key: &[u8], version, at| {
-            ranges.covers(KeyspaceId(1), key, SeqNo(version), SeqNo(at))
-        };
+        let covers =
+            |key: &[u8], version, at| ranges.covers(KeyspaceId(1), key, SeqNo(version), SeqNo(at));
         assert!(covers(b"b", 9, 10));
         assert!(covers(b"cz", 1, 99));
         assert!(!covers(b"d", 1, 99), "the end is exclusive");

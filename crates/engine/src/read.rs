@@ -85,11 +85,17 @@ pub(crate) fn get(
         let answer = match matches[..] {
             [] => return Ok(false),
             [entry] => with_scratch(|scratch| {
-                let head = Head { location: entry.location, asked };
+                let head = Head {
+                    location: entry.location,
+                    asked,
+                };
                 follow_chain(core, key, head, view, scratch, sink)
             })?,
             _ => {
-                let head = |e: &Entry| Head { location: e.location, asked };
+                let head = |e: &Entry| Head {
+                    location: e.location,
+                    asked,
+                };
                 let heads: SmallVec<[Head; 4]> = matches.iter().map(head).collect();
                 newest_of(core, key, &heads, view, sink)?
             }
@@ -264,7 +270,10 @@ pub(crate) fn is_gone(core: &Core, record: &Record<'_>, view: View) -> bool {
 /// The next older record of the chain, with the order that displaced it.
 pub(crate) fn older_version(record: &Record<'_>) -> Option<DeadVersion> {
     let location = record.header.older()?;
-    Some(DeadVersion { location, death: record.version() })
+    Some(DeadVersion {
+        location,
+        death: record.version(),
+    })
 }
 
 /// The record that an index entry points to; none if the entry is outdated.
@@ -316,7 +325,11 @@ pub(crate) fn look_in_cache<R>(
 ) -> Option<R> {
     let segment = core.log.geometry().segment_at(location)?;
     let birth = core.log.views().birth(segment);
-    core.cache.get(location, birth, |bytes| decode_cached(bytes).map(|r| look(&r))).flatten()
+    core.cache
+        .get(location, birth, |bytes| {
+            decode_cached(bytes).map(|r| look(&r))
+        })
+        .flatten()
 }
 
 /// A record that the cache holds.
@@ -351,11 +364,7 @@ pub(crate) fn read_version(
 }
 
 /// The record of one dead version, in its place or where it was copied.
-fn read_dead(
-    core: &Core,
-    dead: DeadVersion,
-    scratch: &mut Scratch,
-) -> Result<Option<OwnedRecord>> {
+fn read_dead(core: &Core, dead: DeadVersion, scratch: &mut Scratch) -> Result<Option<OwnedRecord>> {
     let segment = core.log.geometry().segment_at(dead.location);
     if let Some(id) = segment.filter(|id| is_link_alive(core, *id, dead.death)) {
         // Not through the cache: it holds what entries point to, and this is no such record.
@@ -421,7 +430,8 @@ pub(crate) fn cache_record(
         Arrival::Read => core.cache.insert(location, birth, &parts),
         Arrival::New => core.cache.insert_new(location, birth, &parts),
         Arrival::Successor(old, old_birth) => {
-            core.cache.insert_successor((old, old_birth), location, birth, &parts);
+            core.cache
+                .insert_successor((old, old_birth), location, birth, &parts);
         }
     }
 }
@@ -441,7 +451,12 @@ fn decode_cached(bytes: &[u8]) -> Option<Record<'_>> {
         Ok(Decoded::Record(header, header_bytes)) => {
             let body = rest.get(header_bytes..header_bytes + header.body_bytes())?;
             let (key, value) = body.split_at(header.key_bytes as usize);
-            Some(Record { header, seq, key, value })
+            Some(Record {
+                header,
+                seq,
+                key,
+                value,
+            })
         }
         _ => None,
     }
@@ -467,7 +482,12 @@ impl OwnedRecord {
     }
 
     pub(crate) fn record(&self) -> Record<'_> {
-        Record { header: self.header, seq: self.seq, key: &self.key, value: &self.value }
+        Record {
+            header: self.header,
+            seq: self.seq,
+            key: &self.key,
+            value: &self.value,
+        }
     }
 
     /// As [`OwnedRecord::of`], but without the value of a user's record.
@@ -477,7 +497,11 @@ impl OwnedRecord {
             header: record.header,
             seq: record.seq,
             key: record.key.to_vec(),
-            value: if is_users { Vec::new() } else { record.value.to_vec() },
+            value: if is_users {
+                Vec::new()
+            } else {
+                record.value.to_vec()
+            },
         }
     }
 }
@@ -524,7 +548,10 @@ fn present_of(
     let (mut own, mut newest) = (None, SeqNo::ZERO);
     let mut value: Option<OwnedRecord> = None;
     for location in seen {
-        let head = Head { location: *location, asked };
+        let head = Head {
+            location: *location,
+            asked,
+        };
         let Some(record) = fetch(core, head, scratch)? else {
             return Ok(None);
         };

@@ -13,13 +13,13 @@ use heliox_format::checkpoint::{
     open_chunk, CheckpointMeta, ChunkKind, RangeEntry, SegmentEntry, CHUNK_HEADER_BYTES,
 };
 use heliox_format::error::DecodeError;
+use heliox_format::frame::advance;
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::record::RecordKind;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
 use heliox_index::{Index, IndexOptions, PreparedKey};
 use heliox_log::geometry::LogGeometry;
-use heliox_format::frame::advance;
 use heliox_log::scan::{find_segment_headers, read_segment_header, Scanned, SegmentScanner};
 use heliox_log::segments::{SegmentState, SegmentTable};
 use heliox_log::{Log, LogOptions};
@@ -66,7 +66,9 @@ impl CopyOrders {
         if seq > self.youngest {
             return false;
         }
-        let n = self.fences.partition_point(|fence| fence.as_slice() <= internal);
+        let n = self
+            .fences
+            .partition_point(|fence| fence.as_slice() <= internal);
         n > 0 && seq <= self.orders[n - 1]
     }
 }
@@ -123,7 +125,10 @@ struct Loaded {
 impl Loaded {
     /// A checkpoint's own segments are opened after its cut.
     fn next_birth(&self) -> Birth {
-        let births = self.checkpoint_segments.iter().map(|(_, birth)| Birth(birth.0 + 1));
+        let births = self
+            .checkpoint_segments
+            .iter()
+            .map(|(_, birth)| Birth(birth.0 + 1));
         births.max().unwrap_or_default()
     }
 }
@@ -135,7 +140,10 @@ fn load_checkpoint(
     options: IndexOptions,
 ) -> Result<Loaded> {
     let Some(root) = superblock.checkpoint else {
-        let meta = CheckpointMeta { next_birth: Birth(1), ..CheckpointMeta::default() };
+        let meta = CheckpointMeta {
+            next_birth: Birth(1),
+            ..CheckpointMeta::default()
+        };
         return Ok(Loaded {
             meta,
             index: Index::new(options)?,
@@ -191,11 +199,22 @@ fn load_checkpoint(
         }
     }
     if !ended || !leaves.is_empty() {
-        return Err(Error::damaged(format!("checkpoint {} ends before its end", root.number)));
+        return Err(Error::damaged(format!(
+            "checkpoint {} ends before its end",
+            root.number
+        )));
     }
     let meta = CheckpointMeta::decode(&meta_bytes)?;
-    let index = loader.finish().map_err(|e| Error::damaged(format!("the index image: {e}")))?;
-    Ok(Loaded { meta, index, orders, checkpoint_segments: chain, bytes_read })
+    let index = loader
+        .finish()
+        .map_err(|e| Error::damaged(format!("the index image: {e}")))?;
+    Ok(Loaded {
+        meta,
+        index,
+        orders,
+        checkpoint_segments: chain,
+        bytes_read,
+    })
 }
 
 /// The checkpoint's segments in order, found backwards from the last.
@@ -307,7 +326,10 @@ fn find_tail(
     for some in ids.chunks(HEADERS_PER_READ) {
         headers.extend(find_segment_headers(media, geometry, some)?);
     }
-    let found = ids.into_iter().zip(headers).filter_map(|(id, f)| Some((id, f?)));
+    let found = ids
+        .into_iter()
+        .zip(headers)
+        .filter_map(|(id, f)| Some((id, f?)));
     for (id, found) in found {
         let header = found.header;
         if header.incarnation > superblock.incarnation {
@@ -328,11 +350,18 @@ fn find_tail(
             }
         };
         if is_open || is_new {
-            let segment = TailSegment { id, header, known: entry.copied() };
+            let segment = TailSegment {
+                id,
+                header,
+                known: entry.copied(),
+            };
             match found.damage {
                 None => tail.streams[stream].push(segment),
                 Some(error) => {
-                    tail.damage.push(format!("segment {}: {error}; its frames are read without it", id.0));
+                    tail.damage.push(format!(
+                        "segment {}: {error}; its frames are read without it",
+                        id.0
+                    ));
                     tail.streams.push(vec![segment]);
                 }
             }
@@ -574,7 +603,11 @@ impl<'a> Replay<'a> {
         if let Some(offset) = header.batch_offset {
             let first = record.seq.0 - offset;
             if header.kind != RecordKind::Commit {
-                self.batches.entry(first).or_default().members.push((location, record));
+                self.batches
+                    .entry(first)
+                    .or_default()
+                    .members
+                    .push((location, record));
                 return Ok(());
             }
             return self.commit(first, &record);
@@ -659,7 +692,9 @@ impl<'a> Replay<'a> {
     }
 
     fn apply_installs(&mut self) -> Result<()> {
-        let missed = self.installs.apply(self.log, &self.loaded.index, self.seed)?;
+        let missed = self
+            .installs
+            .apply(self.log, &self.loaded.index, self.seed)?;
         // After damage that was reported it is no news that links lead nowhere.
         if let (Some(first), true) = (missed.iter().min(), self.damage.is_empty()) {
             self.damage.push(format!(
@@ -691,8 +726,12 @@ impl<'a> Replay<'a> {
             meta.keyspaces.push(entry);
             return Ok(());
         }
-        let everything =
-            RangeEntry { seq: record.seq, keyspace: id, from: Vec::new(), to: None };
+        let everything = RangeEntry {
+            seq: record.seq,
+            keyspace: id,
+            from: Vec::new(),
+            to: None,
+        };
         if !meta.ranges.iter().any(|r| r.seq == everything.seq) {
             meta.ranges.push(everything);
         }
@@ -714,7 +753,9 @@ impl<'a> Replay<'a> {
 
 fn earliest(readers: &[StreamReader<'_>]) -> Option<usize> {
     let seq = |n: usize| readers[n].current.as_ref().map(|(_, _, r)| r.seq);
-    (0..readers.len()).filter(|n| seq(*n).is_some()).min_by_key(|n| seq(*n))
+    (0..readers.len())
+        .filter(|n| seq(*n).is_some())
+        .min_by_key(|n| seq(*n))
 }
 
 /// The interval of a range-delete record: its value is a flag and the end.
@@ -751,7 +792,12 @@ fn final_table(
     for (id, bytes) in &done.written {
         table.get_mut(*id).used_bytes = *bytes;
     }
-    for segment in tail.streams.iter().flatten().filter(|_| !loaded.meta.ranges.is_empty()) {
+    for segment in tail
+        .streams
+        .iter()
+        .flatten()
+        .filter(|_| !loaded.meta.ranges.is_empty())
+    {
         // A sweep may have taken entries away between the cut and the copy of their leaf.
         table.get_mut(segment.id).voided = true;
     }
@@ -784,4 +830,3 @@ fn final_table(
     debug_assert!(table.iter().all(|(_, s)| s.state != SegmentState::Open));
     table
 }
-

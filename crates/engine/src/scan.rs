@@ -17,7 +17,10 @@ use heliox_log::LogError;
 use crate::core::{Core, Head};
 use crate::error::{Error, ErrorKind, Result};
 use crate::large;
-use crate::read::{back_off, follow_chain, is_gone, is_reused, is_visible, note_read, with_scratch, Chain, OwnedRecord, View};
+use crate::read::{
+    back_off, follow_chain, is_gone, is_reused, is_visible, note_read, with_scratch, Chain,
+    OwnedRecord, View,
+};
 use crate::snapshot::SnapshotGuard;
 
 const FIRST_ENTRIES: usize = 8;
@@ -153,7 +156,9 @@ impl Scan {
                 back_off(stale);
             }
             if stale > RETRIES_MAX {
-                return Err(self.core.fail_internal("a scan meets entries without records"));
+                return Err(self
+                    .core
+                    .fail_internal("a scan meets entries without records"));
             }
             self.snapshot.check_readable()?;
         }
@@ -188,7 +193,9 @@ impl Scan {
             Cursor::At(key) => ScanFrom::At(key),
             Cursor::End | Cursor::Done => ScanFrom::End,
         };
-        self.core.index.scan(from, self.direction, self.entries, &mut self.batch);
+        self.core
+            .index
+            .scan(from, self.direction, self.entries, &mut self.batch);
     }
 
     /// The records of the entries, in one batch of reads; none if one of them is gone. Entries of
@@ -210,19 +217,23 @@ impl Scan {
         let wanted: Vec<Location> = missing.iter().map(|(_, l)| *l).collect();
         let (core, mut failed) = (&self.core, None);
         let mut damaged: Vec<(usize, Error)> = Vec::new();
-        core.log.read_many(&wanted, &mut self.buf, &mut |n, found| match found {
-            Ok(Some(found)) => {
-                note_read(core, wanted[n], &found);
-                records[missing[n].0] = Some(OwnedRecord::of(&found.record));
-            }
-            Ok(None) => {}
-            Err(error @ LogError::Damaged(_)) => damaged.push((missing[n].0, error.into())),
-            Err(error) => failed = Some(error),
-        })?;
+        core.log
+            .read_many(&wanted, &mut self.buf, &mut |n, found| match found {
+                Ok(Some(found)) => {
+                    note_read(core, wanted[n], &found);
+                    records[missing[n].0] = Some(OwnedRecord::of(&found.record));
+                }
+                Ok(None) => {}
+                Err(error @ LogError::Damaged(_)) => damaged.push((missing[n].0, error.into())),
+                Err(error) => failed = Some(error),
+            })?;
         // Segments that began after the index was asked hold other records at these places.
         let geometry = core.log.geometry();
-        let is_reused =
-            |l: &Location| geometry.segment_at(*l).is_some_and(|id| is_reused(core, id, asked));
+        let is_reused = |l: &Location| {
+            geometry
+                .segment_at(*l)
+                .is_some_and(|id| is_reused(core, id, asked))
+        };
         if locations.iter().any(is_reused) {
             return Ok(None);
         }
@@ -261,27 +272,45 @@ impl Scan {
             if !self.bounds.holds(keyspace, &key) || !self.is_ahead(&key) {
                 continue;
             }
-            let place = Head { location: entry.entry.location, asked };
+            let place = Head {
+                location: entry.entry.location,
+                asked,
+            };
             match self.version(view, place, head)? {
                 Versioned::Stale => return Ok(None),
                 Versioned::Absent => {}
                 Versioned::Seen(version, record) => {
-                    seen.push(Seen { group: entry.group, key, version, record });
+                    seen.push(Seen {
+                        group: entry.group,
+                        key,
+                        version,
+                        record,
+                    });
                 }
             }
         }
         self.sort(&mut seen);
         // Two entries may hold one key; the newest version speaks for it.
         seen.dedup_by(|later, earlier| later.key == earlier.key);
-        let items = seen.into_iter().filter_map(|s| Some((s.key, s.record?))).collect();
+        let items = seen
+            .into_iter()
+            .filter_map(|s| Some((s.key, s.record?)))
+            .collect();
         Ok(Some(Visible { items, furthest }))
     }
 
     fn sort(&self, seen: &mut [Seen]) {
         let forward = self.direction == Direction::Forward;
         seen.sort_by(|a, b| {
-            let by_key = if forward { a.key.cmp(&b.key) } else { b.key.cmp(&a.key) };
-            a.group.cmp(&b.group).then(by_key).then(b.version.cmp(&a.version))
+            let by_key = if forward {
+                a.key.cmp(&b.key)
+            } else {
+                b.key.cmp(&a.key)
+            };
+            a.group
+                .cmp(&b.group)
+                .then(by_key)
+                .then(b.version.cmp(&a.version))
         });
     }
 

@@ -20,7 +20,10 @@ impl SnapshotGuard {
         let pass = core.batches.enter();
         let seq = core.snapshots.register(|| core.log.at_cut(|seq, _, _| seq));
         drop(pass);
-        SnapshotGuard { core: Arc::clone(core), seq }
+        SnapshotGuard {
+            core: Arc::clone(core),
+            seq,
+        }
     }
 
     pub(crate) fn seq(&self) -> SeqNo {

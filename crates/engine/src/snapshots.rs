@@ -115,7 +115,11 @@ impl Snapshots {
     /// Notes that the record at `location` lost its entry to the record of order `death`.
     pub(crate) fn note_displaced(&self, segment: SegmentId, location: Location, death: SeqNo) {
         let mut inner = self.inner.lock();
-        inner.noted.entry(segment).or_default().push(DeadVersion { location, death });
+        inner
+            .noted
+            .entry(segment)
+            .or_default()
+            .push(DeadVersion { location, death });
         inner.noted_count += 1;
         if self.bytes_of(&inner) > self.budget_bytes.load(Ordering::Relaxed) {
             self.shrink(&mut inner);
@@ -196,7 +200,11 @@ impl Snapshots {
             inner.originals.remove(&copy);
         }
         let floor = SeqNo(self.floor.load(Ordering::Acquire));
-        let is_passed = inner.live.range(floor..).next().is_some_and(|(seq, _)| *seq < version);
+        let is_passed = inner
+            .live
+            .range(floor..)
+            .next()
+            .is_some_and(|(seq, _)| *seq < version);
         if let Some(below) = below.filter(|_| is_passed) {
             inner.below.insert(dead, below);
             if self.bytes_of(&inner) > self.budget_bytes.load(Ordering::Relaxed) {
@@ -213,7 +221,12 @@ impl Snapshots {
     /// The orders that readable snapshots read at.
     pub(crate) fn orders(&self) -> Vec<SeqNo> {
         let floor = SeqNo(self.floor.load(Ordering::Acquire));
-        self.inner.lock().live.range(floor..).map(|(seq, _)| *seq).collect()
+        self.inner
+            .lock()
+            .live
+            .range(floor..)
+            .map(|(seq, _)| *seq)
+            .collect()
     }
 
     /// Which dead version the retained copy at `location` stands for, if it is still in use.
@@ -261,7 +274,10 @@ mod tests {
     const SEGMENT: SegmentId = SegmentId(1);
 
     fn dead(location: u64, death: u64) -> DeadVersion {
-        DeadVersion { location: Location::from_bits(location), death: SeqNo(death) }
+        DeadVersion {
+            location: Location::from_bits(location),
+            death: SeqNo(death),
+        }
     }
 
     #[test]

@@ -97,7 +97,11 @@ impl Space {
         // What a large batch will fill counts as filled.
         let free = free.saturating_sub(bytes / self.segment_bytes);
         if free <= floor {
-            return if self.is_stuck() { Verdict::Full } else { Verdict::Wait };
+            return if self.is_stuck() {
+                Verdict::Full
+            } else {
+                Verdict::Wait
+            };
         }
         let (over, zone) = (free - floor, self.slow_zone());
         if over >= zone {
@@ -119,7 +123,10 @@ mod tests {
         let space = Space::new(256, 16 << 20);
         space.expect_checkpoint(100 << 20);
         let floor = space.data_floor();
-        assert_eq!(space.ask(Wish::Data, 1000, 256), Verdict::Go(Duration::ZERO));
+        assert_eq!(
+            space.ask(Wish::Data, 1000, 256),
+            Verdict::Go(Duration::ZERO)
+        );
         let mut last = Duration::ZERO;
         for free in (floor + 1..floor + 4).rev() {
             let Verdict::Go(delay) = space.ask(Wish::Data, 1000, free) else {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::{Incarnation, SeqNo};
 use heliox_format::limits::{KEYSPACES_MAX, KEYSPACE_NAME_BYTES_MAX};
 use heliox_format::record::RecordKind;
@@ -76,8 +77,15 @@ impl Store {
     fn start(root: Root, superblock: Superblock, settings: Settings) -> Result<Store> {
         let background = settings.background;
         let core = Arc::new(assemble(root, superblock, settings)?);
-        let workers = if background { Workers::start(&core)? } else { Workers::default() };
-        Ok(Store(Arc::new(Handle { core, workers: Mutex::new(workers) })))
+        let workers = if background {
+            Workers::start(&core)?
+        } else {
+            Workers::default()
+        };
+        Ok(Store(Arc::new(Handle {
+            core,
+            workers: Mutex::new(workers),
+        })))
     }
 
     /// Makes everything durable, writes a checkpoint so that the next open replays nothing, and
@@ -127,7 +135,9 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
     counters.recovery_tail_records.add(recovered.tail_records);
     counters.recovery_bytes_read.add(recovered.bytes_read);
     counters.user_bytes_before.add(recovered.meta.user_bytes);
-    counters.metadata_bytes_written.add(root.creation_bytes_written());
+    counters
+        .metadata_bytes_written
+        .add(root.creation_bytes_written());
     counters.damage_found.add(recovered.damage.len() as u64);
     let log_options = LogOptions {
         geometry,
@@ -138,8 +148,10 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
     let log = Log::new(root.media(), log_options, recovered.table);
     let space = Space::new(u64::from(geometry.segments), geometry.segment_bytes);
     space.expect_checkpoint(recovered.index.memory_bytes());
-    let cache_bytes =
-        settings.memory_budget_bytes.saturating_sub(settings.tail_limit_bytes * 2) / 2;
+    let cache_bytes = settings
+        .memory_budget_bytes
+        .saturating_sub(settings.tail_limit_bytes * 2)
+        / 2;
     let core = Core {
         hash_seed: superblock.hash_seed,
         cache: RecordCache::new(cache_bytes),
@@ -172,7 +184,9 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         counters,
     };
     begin_run(&core, next)?;
-    core.counters.recovery_millis.add(begun.elapsed().as_millis() as u64);
+    core.counters
+        .recovery_millis
+        .add(begun.elapsed().as_millis() as u64);
     Ok(core)
 }
 
@@ -196,7 +210,10 @@ fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> S
     next.generation += 1;
     // A run that ended in order has no records beyond its checkpoint to be told from others.
     if !superblock.clean {
-        next.cuts.push(Cut { incarnation: superblock.incarnation, last });
+        next.cuts.push(Cut {
+            incarnation: superblock.incarnation,
+            last,
+        });
     }
     next.incarnation = Incarnation(superblock.incarnation.0 + 1);
     next.clean = false;
@@ -230,7 +247,10 @@ impl Store {
         self.core().check_open()?;
         let state = self.core().keyspaces.get(name);
         let state = state.ok_or_else(|| Error::unknown_keyspace(name))?;
-        Ok(Keyspace { core: Arc::clone(self.core()), state })
+        Ok(Keyspace {
+            core: Arc::clone(self.core()),
+            state,
+        })
     }
 
     /// Makes a keyspace. It is as durable as any write; [`Store::sync`] makes it certain.
@@ -243,7 +263,9 @@ impl Store {
         core.check_open()?;
         check_name(name)?;
         if core.keyspaces.len() >= KEYSPACES_MAX {
-            return Err(Error::invalid(format!("the store has {KEYSPACES_MAX} keyspaces already")));
+            return Err(Error::invalid(format!(
+                "the store has {KEYSPACES_MAX} keyspaces already"
+            )));
         }
         write::admit(core, Wish::Delete, name.len())?;
         let mut seq = SeqNo::ZERO;
@@ -254,7 +276,10 @@ impl Store {
         })?;
         let state = created.ok_or_else(|| Error::keyspace_exists(name))?;
         write::acknowledge(core, seq, &WriteOptions::new())?;
-        Ok(Keyspace { core: Arc::clone(core), state })
+        Ok(Keyspace {
+            core: Arc::clone(core),
+            state,
+        })
     }
 
     /// The keyspace of this name, made if there is none.
@@ -276,13 +301,28 @@ impl Store {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let core = self.core();
         core.check_open()?;
-        write::admit(core, Wish::Delete, name.len())?;
+        range_delete::admit_one(core, name.len())?;
+        let mut seq = SeqNo::ZERO;
+        let pass = core.batches.enter();
+        // One record drops the name and covers all keys.
         let removed = core.keyspaces.remove(name, |id| {
             let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[0]);
-            core.log.append(Stream::User, &record).map(|_| ())
+            seq = core.ranges.add(|| {
+                let seq = core.log.append(Stream::User, &record)?.seq;
+                let (from, to) = (Vec::new(), None);
+                Ok::<_, LogError>(RangeEntry {
+                    seq,
+                    keyspace: id,
+                    from,
+                    to,
+                })
+            })?;
+            Ok::<_, LogError>(())
         })?;
-        let state = removed.ok_or_else(|| Error::unknown_keyspace(name))?;
-        range_delete::run(core, state.id, &[], None, &WriteOptions::new())
+        drop(pass);
+        removed.ok_or_else(|| Error::unknown_keyspace(name))?;
+        core.signals.upkeep.ring();
+        write::acknowledge(core, seq, &WriteOptions::new())
     }
 
     /// The names of all keyspaces, in order.
@@ -325,7 +365,9 @@ impl Store {
         let mut stored = Vec::with_capacity(operations.len());
         for operation in &operations {
             if !Arc::ptr_eq(&operation.keyspace.core, core) {
-                return Err(Error::invalid("a keyspace of the batch is of another store"));
+                return Err(Error::invalid(
+                    "a keyspace of the batch is of another store",
+                ));
             }
             if operation.keyspace.state.is_dropped() {
                 return Err(Error::unknown_keyspace(operation.keyspace.name()));

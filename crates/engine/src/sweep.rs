@@ -51,8 +51,18 @@ pub(crate) fn step(core: &Arc<Core>) -> Result<bool> {
 fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
     let snapshot = Arc::new(SnapshotGuard::take(core));
     let before = core.first_value_id.to_be_bytes().to_vec();
-    let bounds = Bounds { keyspace: OWNERS, from: Vec::new(), to: Some(before) };
-    let mut notes = Scan::new(Arc::clone(core), snapshot, bounds, Direction::Forward, false);
+    let bounds = Bounds {
+        keyspace: OWNERS,
+        from: Vec::new(),
+        to: Some(before),
+    };
+    let mut notes = Scan::new(
+        Arc::clone(core),
+        snapshot,
+        bounds,
+        Direction::Forward,
+        false,
+    );
     while let Some((id, note)) = notes.next()? {
         large::forget_if_orphan(core, &id, &note)?;
     }
@@ -140,7 +150,10 @@ fn heal_victim(core: &Core, victim: &OwnedRecord) -> Result<()> {
     let asked = core.log.last_seq();
     let matches = core.index.lookup(&key);
     for entry in matches.iter() {
-        let head = Head { location: entry.location, asked };
+        let head = Head {
+            location: entry.location,
+            asked,
+        };
         match with_scratch(|scratch| trace(core, &key, head, scratch))? {
             Traced::Own | Traced::Stale => return Ok(()),
             Traced::Hidden(seq) if seq > victim.seq => return Ok(()),
@@ -149,8 +162,18 @@ fn heal_victim(core: &Core, victim: &OwnedRecord) -> Result<()> {
     }
     core.counters.strangers_found.add(1);
     let seen: Vec<Location> = matches.iter().map(|e| e.location).collect();
-    let expect = Expect::Verified { seen: &seen, own: None };
-    append_and_install(core, &key, &healed_record(victim), Stream::Survivor, &expect, None)?;
+    let expect = Expect::Verified {
+        seen: &seen,
+        own: None,
+    };
+    append_and_install(
+        core,
+        &key,
+        &healed_record(victim),
+        Stream::Survivor,
+        &expect,
+        None,
+    )?;
     core.counters.strangers_healed.add(1);
     Ok(())
 }
@@ -171,10 +194,14 @@ fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
     loop {
         let from = ScanFrom::At(&cursor);
         let asked = core.log.last_seq();
-        core.index.scan(from, Direction::Forward, entries, &mut batch);
+        core.index
+            .scan(from, Direction::Forward, entries, &mut batch);
         let mut furthest: Option<Vec<u8>> = None;
         for entry in &batch.entries {
-            let head = Head { location: entry.entry.location, asked };
+            let head = Head {
+                location: entry.entry.location,
+                asked,
+            };
             let Some(key) = sweep_entry(core, range, head, &mut is_complete)? else {
                 continue;
             };
@@ -187,12 +214,20 @@ fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
         };
         let end = match &range.to {
             Some(to) => Some([&prefix[..], to].concat()),
-            None => range.keyspace.0.checked_add(1).map(|id| id.to_be_bytes().to_vec()),
+            None => range
+                .keyspace
+                .0
+                .checked_add(1)
+                .map(|id| id.to_be_bytes().to_vec()),
         };
         if end.is_some_and(|end| next >= end) {
             break;
         }
-        entries = if next == cursor { entries * 2 } else { ENTRIES_PER_STEP };
+        entries = if next == cursor {
+            entries * 2
+        } else {
+            ENTRIES_PER_STEP
+        };
         cursor = next;
     }
     if is_complete {
@@ -228,4 +263,3 @@ fn sweep_entry(
     }
     Ok(Some(internal))
 }
-

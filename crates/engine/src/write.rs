@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 
 use crate::batches::BatchPass;
 use crate::core::{now_ms, Core, Head};
-use crate::keys::StoreKeys;
 use crate::error::{Error, Result};
+use crate::keys::StoreKeys;
 use crate::options::{Durability, WriteOptions};
 use crate::read::{back_off, cache_record, look_up_present, Arrival, OwnedRecord, Present};
 use crate::space::{Verdict, Wish};
@@ -37,7 +37,10 @@ pub(crate) enum Expect<'a> {
     /// None: replace the entry that matches, unread.
     Blind,
     /// The entries are still these; replace this one, or add one.
-    Verified { seen: &'a [Location], own: Option<Location> },
+    Verified {
+        seen: &'a [Location],
+        own: Option<Location>,
+    },
     /// An entry still holds this location: replace it.
     Holds(Location),
 }
@@ -45,7 +48,10 @@ pub(crate) enum Expect<'a> {
 /// What became of an attempt to install.
 pub(crate) enum Installed {
     /// The record is in the log and the index.
-    Done { appended: Appended, displaced: Option<Location> },
+    Done {
+        appended: Appended,
+        displaced: Option<Location>,
+    },
     /// Nothing matched, and the record would only have said that nothing is there.
     Nothing,
     /// The entries are not as expected: look again.
@@ -77,18 +83,34 @@ pub(crate) fn append_and_install(
         match append_for(core, key, record, stream, old, pass) {
             Ok(appended) => {
                 let tombstone = record.kind == RecordKind::Tombstone;
-                let new = Entry { location: appended.location, tombstone };
+                let new = Entry {
+                    location: appended.location,
+                    tombstone,
+                };
                 let action = match old {
                     Some(old) => Action::Replace { old, new },
                     None => Action::Insert(new),
                 };
-                (action, Ok(Installed::Done { appended, displaced: old }))
+                (
+                    action,
+                    Ok(Installed::Done {
+                        appended,
+                        displaced: old,
+                    }),
+                )
             }
             Err(error) => (Action::Keep, Err(error)),
         }
     };
-    let installed = core.index.update(key, &keys, decide)?.map_err(Error::from)?;
-    if let Installed::Done { appended, displaced } = &installed {
+    let installed = core
+        .index
+        .update(key, &keys, decide)?
+        .map_err(Error::from)?;
+    if let Installed::Done {
+        appended,
+        displaced,
+    } = &installed
+    {
         keep_in_cache(core, record, appended, *displaced);
     }
     Ok(installed)
@@ -118,9 +140,13 @@ fn target(
             false => Err(Installed::Changed),
         },
         Expect::Verified { seen, own } => {
-            let same = matches.len() == seen.len()
-                && matches.iter().all(|e| seen.contains(&e.location));
-            if same { Ok(*own) } else { Err(Installed::Changed) }
+            let same =
+                matches.len() == seen.len() && matches.iter().all(|e| seen.contains(&e.location));
+            if same {
+                Ok(*own)
+            } else {
+                Err(Installed::Changed)
+            }
         }
     }
 }
@@ -146,7 +172,9 @@ fn append_for(
     }
     // A copy of a live record carries its version on, so nothing is lost with the original.
     if record.version.is_none() && core.snapshots.any() {
-        if let Some((old, segment)) = old.and_then(|l| Some((l, core.log.geometry().segment_at(l)?))) {
+        if let Some((old, segment)) =
+            old.and_then(|l| Some((l, core.log.geometry().segment_at(l)?)))
+        {
             core.snapshots.note_displaced(segment, old, appended.seq);
         }
     }
@@ -174,7 +202,12 @@ fn keep_in_cache(
         return;
     };
     header.displaced = displaced;
-    let record = Record { header, seq: appended.seq, key: new.key, value: new.value };
+    let record = Record {
+        header,
+        seq: appended.seq,
+        key: new.key,
+        value: new.value,
+    };
     let arrival = old.map_or(Arrival::New, |(l, birth)| Arrival::Successor(l, birth));
     cache_record(core, appended.location, appended.birth, &record, arrival);
 }
@@ -314,7 +347,10 @@ fn install_verified(
     if record.kind == RecordKind::Tombstone && present.own.is_none() && !hidden {
         return Ok(Installed::Nothing);
     }
-    let expect = Expect::Verified { seen: &present.seen, own: present.own };
+    let expect = Expect::Verified {
+        seen: &present.seen,
+        own: present.own,
+    };
     if record.kind == RecordKind::Tombstone && hidden {
         return install_hidden(core, key, &present);
     }
@@ -325,7 +361,10 @@ fn install_verified(
 /// replace; the caller looks again.
 fn install_hidden(core: &Core, key: &PreparedKey<'_>, present: &Present) -> Result<Installed> {
     if let Some(value) = &present.value {
-        let expect = Expect::Verified { seen: &present.seen, own: None };
+        let expect = Expect::Verified {
+            seen: &present.seen,
+            own: None,
+        };
         let healed = healed_record(value);
         append_and_install(core, key, &healed, Stream::User, &expect, None)?;
     }
@@ -335,8 +374,12 @@ fn install_hidden(core: &Core, key: &PreparedKey<'_>, present: &Present) -> Resu
 /// A copy of a version that had lost its entry, to give it one again.
 pub(crate) fn healed_record(value: &OwnedRecord) -> NewRecord<'_> {
     let record = value.record();
-    let mut healed =
-        NewRecord::new(RecordKind::Put, value.header.keyspace, &value.key, &value.value);
+    let mut healed = NewRecord::new(
+        RecordKind::Put,
+        value.header.keyspace,
+        &value.key,
+        &value.value,
+    );
     healed.version = Some(record.version());
     healed.link = record.header.older();
     healed.expiry_ms = record.header.expiry_ms;
@@ -385,7 +428,11 @@ pub(crate) fn modify(
         };
         check_sizes(key, bytes.len())?;
         let is_put = kind == RecordKind::Put;
-        admit(core, if is_put { Wish::Data } else { Wish::Delete }, key.len() + bytes.len())?;
+        admit(
+            core,
+            if is_put { Wish::Data } else { Wish::Delete },
+            key.len() + bytes.len(),
+        )?;
         let mut record = NewRecord::new(kind, keyspace, key, &bytes);
         record.chunked = chunked;
         record.expiry_ms = expiry(options.ttl_ms);
@@ -408,7 +455,10 @@ fn install_change(
         install_hidden(core, key, present)?;
         return Ok(None);
     }
-    let expect = Expect::Verified { seen: &present.seen, own: present.own };
+    let expect = Expect::Verified {
+        seen: &present.seen,
+        own: present.own,
+    };
     match append_and_install(core, key, record, Stream::User, &expect, None)? {
         Installed::Done { appended, .. } => {
             note_tombstone(core, record, &appended);
@@ -434,7 +484,10 @@ pub(crate) struct Member<'a> {
 
 /// Installs all members as pending, in key order, then makes them visible with one commit record.
 pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions) -> Result<()> {
-    let bytes = members.iter().map(|m| m.key.len() + m.value.map_or(0, <[u8]>::len)).sum();
+    let bytes = members
+        .iter()
+        .map(|m| m.key.len() + m.value.map_or(0, <[u8]>::len))
+        .sum();
     admit(core, Wish::Data, bytes)?;
     let pass = core.batches.enter();
     let mut first: Option<SeqNo> = None;
@@ -467,7 +520,10 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
     let count_bytes = count.to_le_bytes();
     let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count_bytes);
     record.batch = Some(BatchMember::Of(first));
-    let commit = core.log.append(Stream::User, &record).map_err(|e| core.log.fail(e))?;
+    let commit = core
+        .log
+        .append(Stream::User, &record)
+        .map_err(|e| core.log.fail(e))?;
     pass.publish();
     drop(pass);
     core.tombstones.lock().extend(tombstones);
@@ -481,7 +537,11 @@ fn install_member(
     first: Option<SeqNo>,
     pass: &BatchPass<'_>,
 ) -> Result<Option<Appended>> {
-    let kind = if member.value.is_some() { RecordKind::Put } else { RecordKind::Tombstone };
+    let kind = if member.value.is_some() {
+        RecordKind::Put
+    } else {
+        RecordKind::Tombstone
+    };
     let value = member.value.unwrap_or_default();
     let mut record = NewRecord::new(kind, member.keyspace, member.key, value);
     record.chunked = member.chunked;
@@ -501,10 +561,17 @@ fn install_member(
                 // Only a member of this very batch, a stranger to this key, can be pending.
                 None => {
                     let seen = core.index.lookup(&key).iter().map(|e| e.location).collect();
-                    Present { seen, own: None, value: None }
+                    Present {
+                        seen,
+                        own: None,
+                        value: None,
+                    }
                 }
             };
-            let expect = Expect::Verified { seen: &present.seen, own: present.own };
+            let expect = Expect::Verified {
+                seen: &present.seen,
+                own: present.own,
+            };
             installed = append_and_install(core, &key, &record, stream, &expect, Some(pass))?;
         }
         match installed {
@@ -519,7 +586,10 @@ fn install_member(
 // ---- admission and acknowledgement ----
 
 fn count_user_bytes(core: &Core, bytes: usize) {
-    core.counters.operations().user_bytes_written.add(bytes as u64);
+    core.counters
+        .operations()
+        .user_bytes_written
+        .add(bytes as u64);
 }
 
 thread_local! {
@@ -618,4 +688,3 @@ fn wait_for_bound(core: &Core, ms: u64, bytes: u64) -> Result<()> {
     }
     Ok(())
 }
-

@@ -51,7 +51,13 @@ fn puts_gets_and_deletes_survive_close_and_open() {
             .filter_map(|i| Some((format!("key{i:08}").into_bytes(), expect(i)?)))
             .collect();
         assert!(all == wanted, "{} {}", all.len(), wanted.len());
-        let mut back: Vec<_> = ks.iter().reverse().start().unwrap().map(Result::unwrap).collect();
+        let mut back: Vec<_> = ks
+            .iter()
+            .reverse()
+            .start()
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         back.reverse();
         assert!(back == wanted, "{} {}", back.len(), wanted.len());
     };
@@ -82,8 +88,10 @@ fn a_batch_and_conditional_writes() {
     assert!(!a.replace_if_present("newer", "y").unwrap());
     assert_eq!(a.take("new").unwrap().unwrap(), b"y");
     assert_eq!(a.take("new").unwrap(), None);
-    a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1])).unwrap();
-    a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1])).unwrap();
+    a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1]))
+        .unwrap();
+    a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1]))
+        .unwrap();
     assert_eq!(a.get("n").unwrap().unwrap(), [2]);
     store.drop_keyspace("b").unwrap();
     assert!(b.get("k").is_err());
@@ -108,7 +116,8 @@ fn snapshots_and_iterators_see_one_moment() {
             _ => {}
         }
     }
-    ks.delete_range(500u32.to_be_bytes(), 600u32.to_be_bytes()).unwrap();
+    ks.delete_range(500u32.to_be_bytes(), 600u32.to_be_bytes())
+        .unwrap();
     ks.put(5000u32.to_be_bytes(), b"new").unwrap();
     for i in 0..1000u32 {
         let old = ks.get_at(i.to_be_bytes(), &snapshot).unwrap();
@@ -120,7 +129,10 @@ fn snapshots_and_iterators_see_one_moment() {
     assert!(rest.iter().all(|(_, v)| v == b"old"));
     assert_eq!(ks.get(550u32.to_be_bytes()).unwrap(), None);
     let now = ks.iter().start().unwrap().map(Result::unwrap).count();
-    let wanted = (0..1000u32).filter(|i| i % 3 != 0 && !(500..600).contains(i)).count() + 1;
+    let wanted = (0..1000u32)
+        .filter(|i| i % 3 != 0 && !(500..600).contains(i))
+        .count()
+        + 1;
     assert_eq!(now, wanted);
 }
 
@@ -135,11 +147,19 @@ fn overwrites_many_times_the_capacity_are_collected() {
         for i in 0..20_000u32 {
             let mut value = value.clone();
             value[..4].copy_from_slice(&round.to_le_bytes());
-            ks.put_with(i.wrapping_mul(2_654_435_761).to_be_bytes(), &value, &options).unwrap();
+            ks.put_with(
+                i.wrapping_mul(2_654_435_761).to_be_bytes(),
+                &value,
+                &options,
+            )
+            .unwrap();
         }
     }
     for i in 0..20_000u32 {
-        let value = ks.get(i.wrapping_mul(2_654_435_761).to_be_bytes()).unwrap().unwrap();
+        let value = ks
+            .get(i.wrapping_mul(2_654_435_761).to_be_bytes())
+            .unwrap()
+            .unwrap();
         assert_eq!(value[..4], 19u32.to_le_bytes());
     }
     let stats = store.stats();
@@ -148,7 +168,10 @@ fn overwrites_many_times_the_capacity_are_collected() {
     let store = reopen(&media);
     let ks = store.keyspace("default").unwrap();
     for i in 0..20_000u32 {
-        let value = ks.get(i.wrapping_mul(2_654_435_761).to_be_bytes()).unwrap().unwrap();
+        let value = ks
+            .get(i.wrapping_mul(2_654_435_761).to_be_bytes())
+            .unwrap()
+            .unwrap();
         assert_eq!(value[..4], 19u32.to_le_bytes());
     }
 }
@@ -163,7 +186,10 @@ fn large_values_come_back_whole_and_in_part() {
     ks.put("medium", &value[..900_000]).unwrap();
     assert!(ks.get("large").unwrap().unwrap() == value);
     assert!(ks.get("medium").unwrap().unwrap() == value[..900_000]);
-    let part = ks.get_range("large", 2_000_000, 1_500_000).unwrap().unwrap();
+    let part = ks
+        .get_range("large", 2_000_000, 1_500_000)
+        .unwrap()
+        .unwrap();
     assert!(part == value[2_000_000..3_500_000]);
     store.close().unwrap();
     let store = reopen(&media);

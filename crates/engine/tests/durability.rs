@@ -20,7 +20,9 @@ fn options(media: Arc<dyn Media>, durability: Durability) -> Options {
 /// What a crash right now leaves at the least: nothing that was not synced.
 fn survivors(recording: &RecordingMedia) -> Store {
     let at = recording.event_count();
-    let image = recording.crash_image_of(at, CrashChoice::NothingUnsynced).unwrap();
+    let image = recording
+        .crash_image_of(at, CrashChoice::NothingUnsynced)
+        .unwrap();
     Store::open("", &options(Arc::new(image), Durability::None)).unwrap()
 }
 
@@ -30,12 +32,20 @@ fn bounded_write_is_durable_by_itself(default: Durability) {
     let store = Store::open("", &options(recording.clone(), default)).unwrap();
     let ks = store.create_keyspace("default").unwrap();
     store.sync().unwrap();
-    let bound = Durability::Bounded { ms: 100, bytes: 8 << 20 };
-    ks.put_with("k", "v", &WriteOptions::new().durability(bound)).unwrap();
+    let bound = Durability::Bounded {
+        ms: 100,
+        bytes: 8 << 20,
+    };
+    ks.put_with("k", "v", &WriteOptions::new().durability(bound))
+        .unwrap();
     // Far more than the bound: machines stall. What is tested is that nobody has to ask.
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let found = survivors(&recording).keyspace("default").unwrap().get("k").unwrap();
+        let found = survivors(&recording)
+            .keyspace("default")
+            .unwrap()
+            .get("k")
+            .unwrap();
         if found.is_some() {
             return;
         }
@@ -59,9 +69,17 @@ fn a_write_without_durability_waits_for_a_sync() {
     let ks = store.create_keyspace("default").unwrap();
     store.sync().unwrap();
     ks.put("k", "v").unwrap();
-    let left = survivors(&recording).keyspace("default").unwrap().get("k").unwrap();
+    let left = survivors(&recording)
+        .keyspace("default")
+        .unwrap()
+        .get("k")
+        .unwrap();
     assert_eq!(left, None);
     store.sync().unwrap();
-    let left = survivors(&recording).keyspace("default").unwrap().get("k").unwrap();
+    let left = survivors(&recording)
+        .keyspace("default")
+        .unwrap()
+        .get("k")
+        .unwrap();
     assert_eq!(left.unwrap(), b"v");
 }

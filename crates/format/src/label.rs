@@ -74,7 +74,11 @@ impl Label {
         let computed = checksum(ChecksumSalt(0), LABEL_OFFSET, &head[12..]);
         if magic != MAGIC {
             // With the checksum of a label it is one, and the volume not an empty one.
-            return if stored == computed { Err(bad("magic", MAGIC, magic)) } else { Ok(None) };
+            return if stored == computed {
+                Err(bad("magic", MAGIC, magic))
+            } else {
+                Ok(None)
+            };
         }
         if stored != computed {
             return Err(bad("checksum", u64::from(stored), u64::from(computed)));

@@ -136,7 +136,12 @@ fn decode_or_find(
     bytes: &[u8],
 ) -> Result<FoundHeader, DecodeError> {
     let damage = match SegmentHeader::decode(geometry.salt, start, bytes) {
-        Ok(header) => return Ok(FoundHeader { header, damage: None }),
+        Ok(header) => {
+            return Ok(FoundHeader {
+                header,
+                damage: None,
+            })
+        }
         Err(error) => error,
     };
     let sectors = (geometry.sector_bytes..bytes.len()).step_by(SECTOR_BYTES_MIN);

@@ -436,4 +436,3 @@ fn queue_number(id: u64, what: &str) -> Option<u64> {
         .parse()
         .ok()
 }
-

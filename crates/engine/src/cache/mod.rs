@@ -165,7 +165,8 @@ impl RecordCache {
     pub(crate) fn holds(&self, location: Location, birth: Birth) -> bool {
         let id = RecordId::new(location, birth);
         let hash = id.hash();
-        self.lock_shard(hash).is_some_and(|shard| shard.holds(id, hash))
+        self.lock_shard(hash)
+            .is_some_and(|shard| shard.holds(id, hash))
     }
 
     #[cfg(test)]
