@@ -30,6 +30,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("gc", Layer::Verb),
     ("checkpoint", Layer::Verb),
     ("recover", Layer::Verb),
+    ("load", Layer::Verb),
     ("installs", Layer::Verb),
     ("check", Layer::Verb),
     ("sweep", Layer::Verb),
@@ -69,6 +70,8 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("recover", "installs"),
     // The check reads superblock and checkpoint by the code that opening trusts.
     ("check", "recover"),
+    // Opening first loads the newest checkpoint.
+    ("recover", "load"),
     // A sweep finds the owners of chunks in order.
     ("sweep", "scan"),
     // Segments of the tail become free only when a checkpoint covers them.

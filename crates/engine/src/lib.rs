@@ -45,6 +45,7 @@ mod keys;
 mod keyspace;
 mod keyspaces;
 mod large;
+mod load;
 mod multi_get;
 mod options;
 mod range_delete;

@@ -9,24 +9,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use heliox_format::bytes::Reader;
-use heliox_format::checkpoint::{
-    open_chunk, CheckpointMeta, ChunkKind, RangeEntry, SegmentEntry, CHUNK_HEADER_BYTES,
-};
-use heliox_format::error::DecodeError;
+use heliox_format::checkpoint::{CheckpointMeta, RangeEntry, SegmentEntry};
 use heliox_format::frame::advance;
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::record::RecordKind;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
-use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
+use heliox_format::superblock::{Cut, Superblock};
 use heliox_index::{Index, IndexOptions, PreparedKey};
 use heliox_log::geometry::LogGeometry;
-use heliox_log::scan::{find_segment_headers, read_segment_header, Scanned, SegmentScanner};
+use heliox_log::scan::{find_segment_headers, Scanned, SegmentScanner};
 use heliox_log::segments::{SegmentState, SegmentTable};
 use heliox_log::{Log, LogOptions};
-use heliox_media::{AlignedBuf, Media};
+use heliox_media::Media;
 
 use crate::error::{Error, Result};
 use crate::installs::{Installs, TailRecord};
+use crate::load::{load_checkpoint, Loaded};
 use crate::read::OwnedRecord;
 
 /// Headers of segments that are read in one submission.
@@ -44,33 +42,6 @@ pub(crate) struct Recovered {
     pub(crate) bytes_read: u64,
     /// What was damaged and could not be replayed.
     pub(crate) damage: Vec<String>,
-}
-
-/// The order at which each leaf image was copied, by the leaf's first internal key.
-#[derive(Default)]
-struct CopyOrders {
-    fences: Vec<Vec<u8>>,
-    orders: Vec<SeqNo>,
-    youngest: SeqNo,
-}
-
-impl CopyOrders {
-    fn push(&mut self, fence: Vec<u8>, at: SeqNo) {
-        self.fences.push(fence);
-        self.orders.push(at);
-        self.youngest = self.youngest.max(at);
-    }
-
-    /// True if the image already has the effect of the record.
-    fn covers(&self, internal: &[u8], seq: SeqNo) -> bool {
-        if seq > self.youngest {
-            return false;
-        }
-        let n = self
-            .fences
-            .partition_point(|fence| fence.as_slice() <= internal);
-        n > 0 && seq <= self.orders[n - 1]
-    }
 }
 
 /// Reads the newest checkpoint and replays the tail.
@@ -110,176 +81,6 @@ pub(crate) fn run(
         index: loaded.index,
         meta: loaded.meta,
     })
-}
-
-// ---- the checkpoint ----
-
-struct Loaded {
-    meta: CheckpointMeta,
-    index: Index,
-    orders: CopyOrders,
-    checkpoint_segments: Vec<(SegmentId, Birth)>,
-    bytes_read: u64,
-}
-
-impl Loaded {
-    /// A checkpoint's own segments are opened after its cut.
-    fn next_birth(&self) -> Birth {
-        let births = self
-            .checkpoint_segments
-            .iter()
-            .map(|(_, birth)| Birth(birth.0 + 1));
-        births.max().unwrap_or_default()
-    }
-}
-
-fn load_checkpoint(
-    media: &dyn Media,
-    geometry: &LogGeometry,
-    superblock: &Superblock,
-    options: IndexOptions,
-) -> Result<Loaded> {
-    let Some(root) = superblock.checkpoint else {
-        let meta = CheckpointMeta {
-            next_birth: Birth(1),
-            ..CheckpointMeta::default()
-        };
-        return Ok(Loaded {
-            meta,
-            index: Index::new(options)?,
-            orders: CopyOrders::default(),
-            checkpoint_segments: Vec::new(),
-            bytes_read: 0,
-        });
-    };
-    let chain = checkpoint_chain(media, geometry, &root)?;
-    let mut meta_bytes = Vec::new();
-    let mut loader = Index::loader(options);
-    let mut orders = CopyOrders::default();
-    let mut leaves: Vec<u8> = Vec::new();
-    let (mut number, mut ended, mut bytes_read) = (0, false, 0);
-    let mut skipped: Option<DecodeError> = None;
-    for (id, _) in &chain {
-        let memory = read_segment(media, geometry, *id)?;
-        bytes_read += memory.len() as u64;
-        let start = geometry.start(*id);
-        let mut at = geometry.sector_bytes;
-        while !ended && at + CHUNK_HEADER_BYTES <= memory.len() {
-            let address = start + at as u64;
-            let opened = open_chunk(geometry.salt, address, &memory[at..]);
-            let (header, payload) = match opened {
-                Ok(opened) if opened.0.checkpoint == root.number => opened,
-                // The rest of a segment that had no room for the next chunk, unless a chunk is missed.
-                other if id != &root.last_segment => {
-                    skipped = other.err();
-                    break;
-                }
-                Ok(_) => return Err(Error::damaged("a checkpoint ends before its end")),
-                Err(error) => return Err(error.into()),
-            };
-            if let Some(error) = skipped.take().filter(|_| header.number != number) {
-                return Err(error.into());
-            }
-            if header.number != number {
-                return Err(Error::damaged(format!(
-                    "checkpoint {}: chunk {} expected at address {address:#x}, found {}",
-                    root.number, number, header.number
-                )));
-            }
-            number += 1;
-            at += (CHUNK_HEADER_BYTES + payload.len()).next_multiple_of(geometry.sector_bytes);
-            match header.kind {
-                ChunkKind::Meta => meta_bytes.extend_from_slice(payload),
-                ChunkKind::Leaves => {
-                    leaves.extend_from_slice(payload);
-                    load_leaves(&mut leaves, &mut loader, &mut orders)?;
-                }
-                ChunkKind::End => ended = true,
-            }
-        }
-    }
-    if !ended || !leaves.is_empty() {
-        return Err(Error::damaged(format!(
-            "checkpoint {} ends before its end",
-            root.number
-        )));
-    }
-    let meta = CheckpointMeta::decode(&meta_bytes)?;
-    let index = loader
-        .finish()
-        .map_err(|e| Error::damaged(format!("the index image: {e}")))?;
-    Ok(Loaded {
-        meta,
-        index,
-        orders,
-        checkpoint_segments: chain,
-        bytes_read,
-    })
-}
-
-/// The checkpoint's segments in order, found backwards from the last.
-fn checkpoint_chain(
-    media: &dyn Media,
-    geometry: &LogGeometry,
-    root: &CheckpointRoot,
-) -> Result<Vec<(SegmentId, Birth)>> {
-    let mut chain = Vec::new();
-    let mut next = Some(root.last_segment);
-    while let Some(id) = next {
-        let missing = || {
-            let place = geometry.start(id);
-            Error::damaged(format!(
-                "checkpoint {}: no header of it at address {place:#x} (segment {})",
-                root.number, id.0
-            ))
-        };
-        if id.0 >= geometry.segments || chain.len() >= root.segments as usize {
-            return Err(missing());
-        }
-        let header = read_segment_header(media, geometry, id)?.ok_or_else(missing)?;
-        if header.kind != SegmentKind::Checkpoint || header.checkpoint != root.number {
-            return Err(missing());
-        }
-        chain.push((id, header.birth));
-        next = header.previous;
-    }
-    if chain.len() != root.segments as usize {
-        return Err(Error::damaged(format!(
-            "checkpoint {}: {} segments expected, found {}",
-            root.number,
-            root.segments,
-            chain.len()
-        )));
-    }
-    chain.reverse();
-    Ok(chain)
-}
-
-fn read_segment(media: &dyn Media, geometry: &LogGeometry, id: SegmentId) -> Result<AlignedBuf> {
-    let mut memory = AlignedBuf::for_read(geometry.segment_bytes as usize)?;
-    for (i, piece) in memory.chunks_mut(1 << 20).enumerate() {
-        media.read_at(geometry.start(id) + ((i as u64) << 20), piece)?;
-    }
-    Ok(memory)
-}
-
-/// Loads all leaf images that are whole; what is left waits for the next chunk.
-fn load_leaves(
-    leaves: &mut Vec<u8>,
-    loader: &mut heliox_index::IndexLoader,
-    orders: &mut CopyOrders,
-) -> Result<()> {
-    let mut reader = Reader::new(leaves);
-    let mut used = 0;
-    while let (Some(at), Some(mut image)) = (reader.varint(), reader.prefixed()) {
-        let fence = loader
-            .push(&mut image)
-            .map_err(|e| Error::damaged(format!("a leaf image of the index: {e}")))?;
-        orders.push(fence, SeqNo(at));
-        used = leaves.len() - reader.rest().len();
-    }
-    leaves.drain(..used);
-    Ok(())
 }
 
 // ---- the tail ----

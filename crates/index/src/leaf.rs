@@ -376,7 +376,7 @@ impl Leaf {
     fn full_max(&self) -> usize {
         let place = self.window.base ^ u64::from(self.window.offset);
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        FULL_MIN + (mixed % (FULL_MAX - FULL_MIN + 1) as u64) as usize
+        FULL_MIN + ((mixed * (FULL_MAX - FULL_MIN + 1) as u64) >> 32) as usize
     }
 
     /// Whether a key that the leaf holds may be written although the leaf should be split: its
@@ -746,4 +746,25 @@ fn move_within(block: &mut Block, slot: usize, slice: u16) {
         block.rests[low..high].rotate_right(1);
     }
     block.slices[below] = slice;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Leaves of uniform keys differ in their windows' bases, and so in when they are split.
+    #[test]
+    fn leaves_are_not_all_split_at_one_size() {
+        let mut leaf = Leaf::new();
+        let mut sizes = [0; FULL_MAX + 1];
+        for place in 0..1000u64 {
+            leaf.window.base = place << 40;
+            sizes[leaf.full_max()] += 1;
+        }
+        assert!(
+            sizes[FULL_MIN..].iter().all(|count| *count > 60),
+            "{sizes:?}"
+        );
+        assert_eq!(sizes[..FULL_MIN].iter().sum::<u32>(), 0);
+    }
 }

@@ -100,11 +100,12 @@ impl Leaf {
     fn sorted_start(&self, blocks: &Blocks, least: u16, direction: Direction) -> usize {
         match direction {
             Direction::Forward => self.sorted_below(blocks, least),
-            // The slices seen as `least` or above are those up to its mirror image.
-            Direction::Backward => match least.wrapping_neg().checked_add(1) {
-                Some(end) if least > 0 => self.sorted_below(blocks, end).wrapping_sub(1),
-                _ => (self.full() * BLOCK_ENTRIES).wrapping_sub(1),
-            },
+            // Seen as `least` or above are the slices up to its mirror image, which is none itself:
+            // no entry has lost that many bits.
+            Direction::Backward if least > 0 => self
+                .sorted_below(blocks, least.wrapping_neg())
+                .wrapping_sub(1),
+            Direction::Backward => (self.full() * BLOCK_ENTRIES).wrapping_sub(1),
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) const CELLS: u64 = 1 << 15;
 /// The last cell.
 const LAST: u16 = (CELLS - 1) as u16;
 /// An entry that has lost this many bits of its slice is read when its leaf is rebuilt.
-pub(crate) const LOST_BITS_MAX: u32 = 6;
+pub(crate) const LOST_BITS_MAX: u32 = 7;
 
 /// The slice of a key whose cell is known.
 pub(crate) fn known(cell: u16) -> u16 {
@@ -241,6 +241,42 @@ mod tests {
         assert!(agrees(all, known(5)) && !agrees(known(4), known(5)));
         assert_eq!(mirrored(all), all);
         assert_eq!(mirrored(known(0)), known(LAST));
+    }
+
+    /// The base of a window lies on the coarsest granule of its entries: if it did not, entries
+    /// would straddle cells and know less from split to split.
+    #[test]
+    fn a_base_is_aligned_to_the_coarsest_granule() {
+        for (low, granule_bits) in [(0x1234_5678_9abc, 20), (0x0fff_ffff_ffff, 12), (77, 3)] {
+            let span = Span {
+                low,
+                high: low + (1 << 30),
+            };
+            let range = Range {
+                prefix: Coded::ZERO,
+                offset: 0,
+                span,
+                granule_bits,
+                fence_bits: 0,
+                closed_low: true,
+                closed_high: false,
+            };
+            let window = range.window();
+            for number in 1..900u64 {
+                let start = (low >> granule_bits) + number;
+                let entry = Span {
+                    low: start << granule_bits,
+                    high: ((start + 1) << granule_bits) - 1,
+                };
+                let slice = window.slice_of(entry, 0);
+                let shift =
+                    u32::from(window.shift) - u32::from(window.offset).min(window.shift.into());
+                let known = granule_bits.saturating_sub(shift);
+                if entry.high < span.high {
+                    assert!(lost_bits(slice) <= known, "{window:?} {entry:?} {slice:x}");
+                }
+            }
+        }
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::code::Coded;
 use crate::key::KeyView;
-use crate::leaf::{entry_of, Leaf};
+use crate::leaf::{entry_of, Leaf, Room};
 use crate::run::{facing, Run};
 use crate::slice;
 use crate::tree::Probe;
@@ -185,6 +185,14 @@ impl World {
         let mut back = self.walk(Direction::Backward, 10);
         back.reverse();
         assert_eq!(back, all);
+        for (key, entry) in self.map.iter().step_by(29) {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let mut batch = ScanBatch::default();
+                self.index.scan(ScanFrom::At(key), direction, 3, &mut batch);
+                let mut entries = batch.entries.iter();
+                assert!(entries.any(|scanned| scanned.entry == *entry), "{key:?}");
+            }
+        }
         let mut entries: Vec<u64> = Vec::new();
         self.index
             .for_each_entry(&mut |entry| entries.push(entry.location.bits()));
@@ -630,6 +638,125 @@ fn an_error_of_the_source_is_passed_on() {
             .err()
     });
     assert!(matches!(failed, Some(IndexError::Source(_))));
+}
+
+/// The entries of a leaf that know the least of their keys, in bits lost.
+fn most_lost(index: &Index) -> u32 {
+    let mut lost = 0;
+    index.for_each_leaf(&mut |leaf| {
+        let slices = leaf.stored(&index.blocks).into_iter();
+        lost = slices.fold(lost, |lost, stored| {
+            lost.max(slice::lost_bits(stored.slice))
+        });
+    });
+    lost
+}
+
+/// One entry that knows nothing makes its leaf one tie group. Everything must still be found, and
+/// the next split must read that entry and leave no leaf poisoned.
+#[test]
+fn an_unknown_entry_does_not_poison_the_leaves_that_follow() {
+    let mut world = World::new(31);
+    for id in 0..1000 {
+        world.put(&key_of(0, id), false);
+    }
+    let key = key_of(0, 500);
+    let entry = world.map[&key];
+    {
+        let index = &world.index;
+        let known = prepared(&key);
+        let mut tree = index.tree.exclusive();
+        let leaf = tree.leaf_mut(Probe::At(KeyView::from(key.as_slice())));
+        let cell = slice::known(leaf.window.cell(known.code()));
+        let fingerprint = (known.hash() >> 32) as u32 & 0x7fff_ffff;
+        let (position, _) = leaf.find(&index.blocks, cell, fingerprint)[0];
+        leaf.remove(&index.blocks, position);
+        let rest = crate::leaf::rest_of(fingerprint, entry);
+        let slice = slice::covering(0, slice::CELLS as u16 - 1);
+        assert!(leaf.insert(&index.blocks, crate::leaf::Stored { slice, rest }));
+    }
+    assert_eq!(most_lost(&world.index), 15);
+    world.check();
+    world.check_lookup(&key);
+    for id in 1000..3000 {
+        world.put(&key_of(0, id), false);
+    }
+    assert!(world.index.stats().splits > 0);
+    assert!(most_lost(&world.index) < 8, "{}", most_lost(&world.index));
+    world.check();
+    world.check_lookup(&key);
+}
+
+/// Full blocks of equal slices, and a tail of slices equal to theirs, just below and just above:
+/// merging moves each entry once and ends.
+#[test]
+fn full_blocks_of_equal_slices_take_more_of_them() {
+    let blocks = crate::blocks::Blocks::new();
+    let mut leaf = Leaf::new();
+    let stored = |number: u64, slice: u16| {
+        let entry = Entry {
+            location: Location::from_bits(number),
+            tombstone: false,
+        };
+        crate::leaf::Stored {
+            slice,
+            rest: crate::leaf::rest_of(number as u32, entry),
+        }
+    };
+    let mut expected = Vec::new();
+    for number in 0..1000u64 {
+        let slice = match number {
+            0..300 => 0x4001,
+            _ => [0x4001, 0x3fff, 0x4003, 1, 0xffff][(number % 5) as usize],
+        };
+        if leaf.room() == Room::Block {
+            leaf.add_block(&blocks).unwrap();
+        }
+        leaf.wants_reslice = false;
+        assert!(leaf.insert(&blocks, stored(number, slice)));
+        expected.push((slice, number));
+    }
+    let all = leaf.stored(&blocks);
+    let sorted = leaf.full() * 46;
+    assert!(sorted > 900);
+    assert!(all[..sorted].is_sorted_by_key(|stored| stored.slice));
+    let mut got: Vec<(u16, u64)> = all
+        .iter()
+        .map(|stored| (stored.slice, entry_of(&stored.rest).location.bits()))
+        .collect();
+    got.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(got, expected);
+    for (slice, number) in expected {
+        assert_eq!(leaf.find(&blocks, slice, number as u32).len(), 1);
+    }
+}
+
+/// Keys that grow, or that shrink, fill leaf after leaf whole and are never read again; writing
+/// them again splits nothing.
+#[test]
+fn growing_keys_fill_leaves_whole_and_read_next_to_nothing() {
+    for family in [1, 7] {
+        for grows in [true, false] {
+            let mut world = World::new(31);
+            for number in 0..100_000 {
+                let id = if grows { number } else { 999_999 - number };
+                world.put(&key_of(family, id), false);
+            }
+            let stats = world.index.stats();
+            let reads = stats.key_reads as f64 / 100_000.0;
+            assert!(reads < 0.04, "family {family} {grows}: {reads} reads");
+            let filled = stats.entries / stats.leaves;
+            assert!(filled > 1000, "family {family} {grows}: {filled} a leaf");
+            for number in 0..1000 {
+                let id = number * 97;
+                let id = if grows { id } else { 999_999 - id };
+                world.put(&key_of(family, id), false);
+            }
+            assert_eq!(world.index.stats().splits, stats.splits);
+            world.check();
+        }
+    }
 }
 
 /// Writers on keys of their own, readers and walks beside them, then everything is compared.

@@ -1,0 +1,262 @@
+//! Loading the newest checkpoint: its chain of segments, its chunks in order, the accounts and the
+//! index. Reads only; everything is verified before it is used.
+
+use heliox_format::bytes::Reader;
+use heliox_format::checkpoint::{
+    open_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
+};
+use heliox_format::error::DecodeError;
+use heliox_format::ids::{Birth, SegmentId, SeqNo};
+use heliox_format::segment::SegmentKind;
+use heliox_format::superblock::{CheckpointRoot, Superblock};
+use heliox_index::{Index, IndexLoader, IndexOptions};
+use heliox_log::geometry::LogGeometry;
+use heliox_log::scan::read_segment_header;
+use heliox_media::{AlignedBuf, Media};
+
+use crate::error::{Error, Result};
+
+/// The order at which each leaf image was copied, by the leaf's first internal key.
+#[derive(Default)]
+pub(crate) struct CopyOrders {
+    fences: Vec<Vec<u8>>,
+    orders: Vec<SeqNo>,
+    /// The order of the copy made last.
+    pub(crate) youngest: SeqNo,
+}
+
+impl CopyOrders {
+    fn push(&mut self, fence: Vec<u8>, at: SeqNo) {
+        self.fences.push(fence);
+        self.orders.push(at);
+        self.youngest = self.youngest.max(at);
+    }
+
+    /// True if the image already has the effect of the record.
+    pub(crate) fn covers(&self, internal: &[u8], seq: SeqNo) -> bool {
+        if seq > self.youngest {
+            return false;
+        }
+        let n = self
+            .fences
+            .partition_point(|fence| fence.as_slice() <= internal);
+        n > 0 && seq <= self.orders[n - 1]
+    }
+}
+
+/// What a checkpoint holds.
+pub(crate) struct Loaded {
+    pub(crate) meta: CheckpointMeta,
+    pub(crate) index: Index,
+    pub(crate) orders: CopyOrders,
+    pub(crate) checkpoint_segments: Vec<(SegmentId, Birth)>,
+    pub(crate) bytes_read: u64,
+}
+
+impl Loaded {
+    /// A checkpoint's own segments are opened after its cut.
+    pub(crate) fn next_birth(&self) -> Birth {
+        let births = self
+            .checkpoint_segments
+            .iter()
+            .map(|(_, birth)| Birth(birth.0 + 1));
+        births.max().unwrap_or_default()
+    }
+}
+
+/// Loads the checkpoint that the superblock names; an empty store if it names none.
+pub(crate) fn load_checkpoint(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    superblock: &Superblock,
+    options: IndexOptions,
+) -> Result<Loaded> {
+    let Some(root) = superblock.checkpoint else {
+        let meta = CheckpointMeta {
+            next_birth: Birth(1),
+            ..CheckpointMeta::default()
+        };
+        return Ok(Loaded {
+            meta,
+            index: Index::new(options)?,
+            orders: CopyOrders::default(),
+            checkpoint_segments: Vec::new(),
+            bytes_read: 0,
+        });
+    };
+    let chain = checkpoint_chain(media, geometry, &root)?;
+    let mut loading = Loading::new(root, options);
+    for (id, _) in &chain {
+        loading.take_segment(media, geometry, *id)?;
+    }
+    loading.finish(chain)
+}
+
+/// A checkpoint of which some chunks are loaded.
+struct Loading {
+    root: CheckpointRoot,
+    meta_bytes: Vec<u8>,
+    loader: IndexLoader,
+    orders: CopyOrders,
+    /// Leaf images that are not whole yet.
+    leaves: Vec<u8>,
+    /// The number of the next chunk.
+    number: u32,
+    ended: bool,
+    bytes_read: u64,
+    /// Why the rest of the segment before was passed over.
+    skipped: Option<DecodeError>,
+}
+
+impl Loading {
+    fn new(root: CheckpointRoot, options: IndexOptions) -> Loading {
+        Loading {
+            root,
+            meta_bytes: Vec::new(),
+            loader: Index::loader(options),
+            orders: CopyOrders::default(),
+            leaves: Vec::new(),
+            number: 0,
+            ended: false,
+            bytes_read: 0,
+            skipped: None,
+        }
+    }
+
+    /// Loads the chunks of one segment.
+    fn take_segment(
+        &mut self,
+        media: &dyn Media,
+        geometry: &LogGeometry,
+        id: SegmentId,
+    ) -> Result<()> {
+        let memory = read_segment(media, geometry, id)?;
+        self.bytes_read += memory.len() as u64;
+        let mut at = geometry.sector_bytes;
+        while !self.ended && at + CHUNK_HEADER_BYTES <= memory.len() {
+            let address = geometry.start(id) + at as u64;
+            let opened = open_chunk(geometry.salt, address, &memory[at..]);
+            let (header, payload) = match opened {
+                Ok(opened) if opened.0.checkpoint == self.root.number => opened,
+                // The rest of a segment that had no room for the next chunk, unless one is missed.
+                other if id != self.root.last_segment => {
+                    self.skipped = other.err();
+                    return Ok(());
+                }
+                Ok(_) => return Err(self.cut_short()),
+                Err(error) => return Err(error.into()),
+            };
+            self.take_chunk(&header, payload, address)?;
+            at += (CHUNK_HEADER_BYTES + payload.len()).next_multiple_of(geometry.sector_bytes);
+        }
+        Ok(())
+    }
+
+    fn take_chunk(&mut self, header: &ChunkHeader, payload: &[u8], address: u64) -> Result<()> {
+        let skipped = self.skipped.take();
+        if header.number != self.number {
+            return Err(match skipped {
+                Some(error) => error.into(),
+                None => Error::damaged(format!(
+                    "checkpoint {}: chunk {} expected at address {address:#x}, found {}",
+                    self.root.number, self.number, header.number
+                )),
+            });
+        }
+        self.number += 1;
+        match header.kind {
+            ChunkKind::Meta => self.meta_bytes.extend_from_slice(payload),
+            ChunkKind::Leaves => {
+                self.leaves.extend_from_slice(payload);
+                self.load_leaves()?;
+            }
+            ChunkKind::End => self.ended = true,
+        }
+        Ok(())
+    }
+
+    /// Loads all leaf images that are whole; what is left waits for the next chunk.
+    fn load_leaves(&mut self) -> Result<()> {
+        let mut reader = Reader::new(&self.leaves);
+        let mut used = 0;
+        while let (Some(at), Some(mut image)) = (reader.varint(), reader.prefixed()) {
+            let fence = self
+                .loader
+                .push(&mut image)
+                .map_err(|e| Error::damaged(format!("a leaf image of the index: {e}")))?;
+            self.orders.push(fence, SeqNo(at));
+            used = self.leaves.len() - reader.rest().len();
+        }
+        self.leaves.drain(..used);
+        Ok(())
+    }
+
+    fn cut_short(&self) -> Error {
+        Error::damaged(format!(
+            "checkpoint {} ends before its end",
+            self.root.number
+        ))
+    }
+
+    fn finish(self, chain: Vec<(SegmentId, Birth)>) -> Result<Loaded> {
+        if !self.ended || !self.leaves.is_empty() {
+            return Err(self.cut_short());
+        }
+        let meta = CheckpointMeta::decode(&self.meta_bytes)?;
+        let index = self.loader.finish();
+        let index = index.map_err(|e| Error::damaged(format!("the index image: {e}")))?;
+        Ok(Loaded {
+            meta,
+            index,
+            orders: self.orders,
+            checkpoint_segments: chain,
+            bytes_read: self.bytes_read,
+        })
+    }
+}
+
+/// The checkpoint's segments in order, found backwards from the last.
+fn checkpoint_chain(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    root: &CheckpointRoot,
+) -> Result<Vec<(SegmentId, Birth)>> {
+    let mut chain = Vec::new();
+    let mut next = Some(root.last_segment);
+    while let Some(id) = next {
+        let missing = || {
+            let place = geometry.start(id);
+            Error::damaged(format!(
+                "checkpoint {}: no header of it at address {place:#x} (segment {})",
+                root.number, id.0
+            ))
+        };
+        if id.0 >= geometry.segments || chain.len() >= root.segments as usize {
+            return Err(missing());
+        }
+        let header = read_segment_header(media, geometry, id)?.ok_or_else(missing)?;
+        if header.kind != SegmentKind::Checkpoint || header.checkpoint != root.number {
+            return Err(missing());
+        }
+        chain.push((id, header.birth));
+        next = header.previous;
+    }
+    if chain.len() != root.segments as usize {
+        return Err(Error::damaged(format!(
+            "checkpoint {}: {} segments expected, found {}",
+            root.number,
+            root.segments,
+            chain.len()
+        )));
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+fn read_segment(media: &dyn Media, geometry: &LogGeometry, id: SegmentId) -> Result<AlignedBuf> {
+    let mut memory = AlignedBuf::for_read(geometry.segment_bytes as usize)?;
+    for (i, piece) in memory.chunks_mut(1 << 20).enumerate() {
+        media.read_at(geometry.start(id) + ((i as u64) << 20), piece)?;
+    }
+    Ok(memory)
+}
