@@ -72,3 +72,8 @@ pub use options::{Durability, MergeOperator, Options, WriteOptions};
 pub use snapshot::Snapshot;
 pub use stats::{BytesByCause, Health, RecoveryStats, StatValue, Stats};
 pub use store::Store;
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
