@@ -20,7 +20,7 @@
 //!
 //! # Reading order
 //! `code` (order-preserving key code), `slice` (what an entry knows of its key), `leaf`, `tree`,
-//! `plan` (splits), then `index`. Unsafe code is in `blocks`, `simd` and `sync` alone.
+//! `plan` (splits), `run` (ordered reading within a leaf), then `index`. Unsafe code is in `blocks`, `simd` and `sync` alone.
 #![deny(unsafe_code)]
 
 mod api;
