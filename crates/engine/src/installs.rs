@@ -6,15 +6,17 @@
 //! does not matter.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::thread;
 
 use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_index::{Action, Entry, Index, PreparedKey};
 use heliox_log::read::ReadBuf;
 use heliox_log::{Log, LogError};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::keys::LogKeys;
+use crate::keys::ReplayKeys;
 
 /// Records that are sorted together.
 const RECORDS_MAX: usize = 1 << 20;
@@ -40,6 +42,19 @@ struct Install {
 pub(crate) struct Installs {
     keys: Vec<u8>,
     waiting: Vec<Install>,
+    /// Entries that went because their locations hold other records by now.
+    given_up: Mutex<HashSet<Location>>,
+    damage: Mutex<Vec<String>>,
+}
+
+/// What the threads that apply records share.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    log: &'a Log,
+    index: &'a Index,
+    seed: u64,
+    keys: &'a [u8],
+    source: &'a ReplayKeys<'a>,
 }
 
 /// A record as replay gives it.
@@ -77,6 +92,18 @@ impl Installs {
     /// which the index does not know: signs of damage before them.
     pub(crate) fn apply(&mut self, log: &Log, index: &Index, seed: u64) -> Result<Vec<SeqNo>> {
         let keys = &self.keys;
+        let source = ReplayKeys {
+            log,
+            given_up: &self.given_up,
+            damage: &self.damage,
+        };
+        let target = Target {
+            log,
+            index,
+            seed,
+            keys,
+            source: &source,
+        };
         let leaves = Leaves::new(index.fences());
         for install in &mut self.waiting {
             install.leaf = leaves.of(install.keyspace, key_of(keys, install));
@@ -95,7 +122,7 @@ impl Installs {
             while !rest.is_empty() {
                 let (mine, others) = rest.split_at(border(rest, share));
                 rest = others;
-                running.push(scope.spawn(move || apply_in_order(log, index, seed, keys, mine)));
+                running.push(scope.spawn(move || apply_in_order(target, mine)));
             }
             for thread in running {
                 let ended = thread.join();
@@ -106,6 +133,11 @@ impl Installs {
         self.keys.clear();
         self.waiting.clear();
         Ok(missed)
+    }
+
+    /// What was found damaged so far, in words; told once.
+    pub(crate) fn take_damage(&mut self) -> Vec<String> {
+        std::mem::take(self.damage.get_mut())
     }
 }
 
@@ -189,23 +221,17 @@ fn border(records: &[Install], share: usize) -> usize {
     at
 }
 
-fn apply_in_order(
-    log: &Log,
-    index: &Index,
-    seed: u64,
-    keys: &[u8],
-    records: &[Install],
-) -> Result<Vec<SeqNo>> {
+fn apply_in_order(target: Target<'_>, records: &[Install]) -> Result<Vec<SeqNo>> {
     let mut missed = Vec::new();
     for record in records {
-        let key = PreparedKey::new(seed, record.keyspace, key_of(keys, record));
+        let key = PreparedKey::new(target.seed, record.keyspace, key_of(target.keys, record));
         let new = Entry {
             location: record.location,
             tombstone: record.tombstone,
         };
-        match install(log, index, &key, new, record.displaced)? {
+        match install(target, &key, new, record.displaced)? {
             Fit::Exact => {}
-            Fit::Beside => install_beside(log, index, &key, new)?,
+            Fit::Beside => install_beside(target, &key, new)?,
             Fit::Missed => missed.push(record.seq),
         }
     }
@@ -223,13 +249,13 @@ enum Fit {
 }
 
 fn install(
-    log: &Log,
-    index: &Index,
+    target: Target<'_>,
     key: &PreparedKey<'_>,
     new: Entry,
     displaced: Option<Location>,
 ) -> Result<Fit> {
-    Ok(index.update(key, &LogKeys { log }, |matches| {
+    let source = target.source;
+    Ok(target.index.update(key, source, |matches| {
         let Some(old) = displaced else {
             return match matches {
                 [] => (Action::Insert(new), Fit::Exact),
@@ -238,6 +264,9 @@ fn install(
         };
         if matches.iter().any(|e| e.location == old) {
             return (Action::Replace { old, new }, Fit::Exact);
+        }
+        if source.given_up.lock().contains(&old) {
+            return (Action::Insert(new), Fit::Exact);
         }
         // The record that had the entry was lost to damage: its predecessor still has it.
         match matches {
@@ -255,11 +284,11 @@ fn install(
 
 /// Installs a record that found no entry, where there is one now: it is another key's, or the image
 /// has an entry of the key itself that was swept away later, without a record.
-fn install_beside(log: &Log, index: &Index, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
+fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
     let mut swept = None;
     let mut buf = ReadBuf::default();
-    for entry in index.lookup(key).iter() {
-        match log.read(entry.location, &mut buf) {
+    for entry in target.index.lookup(key).iter() {
+        match target.log.read(entry.location, &mut buf) {
             Ok(Some(found)) => {
                 let record = found.record;
                 if record.key == key.key() && record.header.keyspace == key.keyspace() {
@@ -274,7 +303,8 @@ fn install_beside(log: &Log, index: &Index, key: &PreparedKey<'_>, new: Entry) -
         Some(old) => Action::Replace { old, new },
         None => Action::Insert(new),
     };
-    Ok(index.update(key, &LogKeys { log }, |_| (action, ()))?)
+    let source = target.source;
+    Ok(target.index.update(key, source, |_| (action, ()))?)
 }
 
 #[cfg(test)]

@@ -1,71 +1,105 @@
 //! Full keys for the index, which keeps none: read from the records themselves.
 
+use std::collections::HashSet;
+
 use heliox_format::ids::Location;
 use heliox_format::record::Record;
 use heliox_index::{KeyRead, KeySource, SourceError};
 use heliox_log::read::ReadBuf;
-use heliox_log::Log;
+use heliox_log::{Log, LogError};
+use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::error::Error;
 use crate::read::look_in_cache;
 
-/// Reads keys from the log alone: for recovery, when there is no cache yet.
-pub(crate) struct LogKeys<'a> {
-    pub(crate) log: &'a Log,
+/// Reads keys from the log, all in one submission. `damaged` is told of records that can never be
+/// read again.
+fn read_from_log(
+    log: &Log,
+    locations: &[Location],
+    each: &mut dyn FnMut(usize, KeyRead, &[u8]),
+    damaged: &mut dyn FnMut(&LogError),
+) -> Result<(), SourceError> {
+    let (mut buf, mut key, mut failed) = (ReadBuf::default(), Vec::new(), None);
+    let read = log.read_many(locations, &mut buf, &mut |number, found| match found {
+        Ok(Some(found)) => {
+            copy_key(&found.record, &mut key);
+            each(number, KeyRead::Found, &key);
+        }
+        Ok(None) => each(number, KeyRead::Stale, &[]),
+        Err(error @ LogError::Damaged(_)) => {
+            damaged(&error);
+            each(number, KeyRead::Lost, &[]);
+        }
+        Err(error) => failed = Some(error),
+    });
+    match read.err().or(failed) {
+        Some(error) => Err(SourceError(Box::new(Error::from(error)))),
+        None => Ok(()),
+    }
 }
 
-impl KeySource for LogKeys<'_> {
+/// The one key that a batch of one read.
+fn read_one(
+    source: &dyn KeySource,
+    location: Location,
+    out: &mut Vec<u8>,
+) -> Result<KeyRead, SourceError> {
+    let mut answer = KeyRead::Stale;
+    source.read_keys(&[location], &mut |_, read, key| {
+        answer = read;
+        out.clear();
+        out.extend_from_slice(key);
+    })?;
+    Ok(answer)
+}
+
+/// Reads keys during replay, when there is no cache yet.
+///
+/// An entry of the checkpoint may point into a segment that was used again after the cut. The
+/// record that took its place is still to come, so the entry may go if its key is asked for.
+pub(crate) struct ReplayKeys<'a> {
+    pub(crate) log: &'a Log,
+    /// Entries that went.
+    pub(crate) given_up: &'a Mutex<HashSet<Location>>,
+    /// What was damaged, in words.
+    pub(crate) damage: &'a Mutex<Vec<String>>,
+}
+
+impl KeySource for ReplayKeys<'_> {
     fn read_key(&self, location: Location, out: &mut Vec<u8>) -> Result<KeyRead, SourceError> {
-        let mut buf = ReadBuf::default();
-        let found = self.log.read(location, &mut buf);
-        match found.map_err(|e| SourceError(Box::new(Error::from(e))))? {
-            Some(found) => {
-                copy_key(&found.record, out);
-                Ok(KeyRead::Found)
-            }
-            None => Ok(KeyRead::Stale),
-        }
+        read_one(self, location, out)
     }
 
-    /// All reads in one submission.
     fn read_keys(
         &self,
         locations: &[Location],
         each: &mut dyn FnMut(usize, KeyRead, &[u8]),
     ) -> Result<(), SourceError> {
-        let (mut buf, mut key, mut failed) = (ReadBuf::default(), Vec::new(), None);
-        let read = self
-            .log
-            .read_many(locations, &mut buf, &mut |number, found| match found {
-                Ok(Some(found)) => {
-                    copy_key(&found.record, &mut key);
-                    each(number, KeyRead::Found, &key);
-                }
-                Ok(None) => each(number, KeyRead::Stale, &[]),
-                Err(error) => failed = Some(error),
-            });
-        match read.err().or(failed) {
-            Some(error) => Err(SourceError(Box::new(Error::from(error)))),
-            None => Ok(()),
-        }
+        read_from_log(self.log, locations, each, &mut |error| {
+            self.damage.lock().push(error.to_string());
+        })
+    }
+
+    fn is_stale_for_good(&self) -> bool {
+        true
+    }
+
+    fn give_up(&self, location: Location) {
+        self.given_up.lock().insert(location);
     }
 }
 
-/// Reads keys from the cache, else from the log.
+/// Reads keys from the cache, else from the log. The entry of a record that damage took is given
+/// up, and the damage noted: it must not stand in the way of other keys.
 pub(crate) struct StoreKeys<'a> {
     pub(crate) core: &'a Core,
 }
 
 impl KeySource for StoreKeys<'_> {
     fn read_key(&self, location: Location, out: &mut Vec<u8>) -> Result<KeyRead, SourceError> {
-        if look_in_cache(self.core, location, |record| copy_key(record, out)).is_some() {
-            return Ok(KeyRead::Found);
-        }
-        LogKeys {
-            log: &self.core.log,
-        }
-        .read_key(location, out)
+        read_one(self, location, out)
     }
 
     /// What the cache does not hold is read in one submission.
@@ -87,10 +121,16 @@ impl KeySource for StoreKeys<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let log = LogKeys {
-            log: &self.core.log,
-        };
-        log.read_keys(&missing, &mut |at, read, key| each(numbers[at], read, key))
+        let core = self.core;
+        read_from_log(
+            &core.log,
+            &missing,
+            &mut |at, read, key| each(numbers[at], read, key),
+            &mut |error| {
+                core.counters.damage_found.add(1);
+                core.damage.lock().push(error.to_string());
+            },
+        )
     }
 }
 

@@ -496,6 +496,7 @@ impl<'a> Replay<'a> {
         let missed = self
             .installs
             .apply(self.log, &self.loaded.index, self.seed)?;
+        self.damage.extend(self.installs.take_damage());
         // After damage that was reported it is no news that links lead nowhere.
         if let (Some(first), true) = (missed.iter().min(), self.damage.is_empty()) {
             self.damage.push(format!(

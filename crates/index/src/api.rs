@@ -31,6 +31,9 @@ impl Default for IndexOptions {
     }
 }
 
+/// Bytes that the keyspace id takes at the front of an internal key.
+pub const KEYSPACE_BYTES: usize = 4;
+
 /// The widest fingerprint that an entry has room for.
 pub const FINGERPRINT_BITS_MAX: u32 = 31;
 
@@ -61,6 +64,8 @@ pub enum KeyRead {
     Found,
     /// The location no longer holds a record: look at the entry again.
     Stale,
+    /// The record can never be read again: its entry is dropped.
+    Lost,
 }
 
 /// Reads full keys for the index, from the records themselves. Never called under an index lock.
@@ -89,6 +94,18 @@ pub trait KeySource {
             each(number, read, &key);
         }
         Ok(())
+    }
+
+    /// True if a location that holds another record than its entry means will not come right by
+    /// itself, so that the entry is dropped: in replay, where the record that takes the entry's
+    /// place is still to come. Else the entry was moved meanwhile, and is looked at again.
+    fn is_stale_for_good(&self) -> bool {
+        false
+    }
+
+    /// Told of each location whose entry is given up, before it is dropped.
+    fn give_up(&self, location: Location) {
+        let _ = location;
     }
 }
 

@@ -20,7 +20,7 @@ const WORDS: usize = 8;
 /// Bits of a code.
 pub(crate) const CODE_BITS: usize = 64 * WORDS;
 /// Bytes at the front that are coded as they stand.
-const RAW_BYTES: usize = crate::key::KEYSPACE_BYTES;
+const RAW_BYTES: usize = crate::api::KEYSPACE_BYTES;
 
 /// After other bytes, and at the start.
 const OTHER: usize = 0;

@@ -5,6 +5,7 @@
 //! with neither held; a split plans anew after reading, under the exclusive lock, so nothing that
 //! changed meanwhile can be missed.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use heliox_format::ids::Location;
@@ -16,7 +17,7 @@ use crate::api::{
 use crate::blocks::{Blocks, BLOCK_BYTES};
 use crate::error::IndexError;
 use crate::key::{KeyView, PreparedKey};
-use crate::leaf::{rest_of, Found, Leaf, Room, Stored};
+use crate::leaf::{entry_of, fingerprint_of, rest_of, Found, Leaf, Room, Stored};
 use crate::plan::{plan, Content, Keys, Plan};
 use crate::slice::{self, NO_WINDOW};
 use crate::sync::ShardedLock;
@@ -46,7 +47,13 @@ pub struct Index {
 /// What a split came to.
 enum Step {
     Done,
-    Read(Vec<Location>),
+    Read(Vec<Wanted>),
+}
+
+/// An entry whose key a split needs.
+struct Wanted {
+    location: Location,
+    fingerprint: u32,
 }
 
 impl Index {
@@ -315,29 +322,62 @@ impl Index {
 
     /// Makes room where the leaf of `key` has none: plans, reads what the plan lacks, plans again.
     fn split(&self, key: &PreparedKey<'_>, source: &dyn KeySource) -> Result<(), IndexError> {
-        let mut keys = Keys::new();
+        let (mut keys, mut lost) = (Keys::new(), HashSet::new());
         for _ in 0..TRIES_MAX {
-            let missing = match self.try_split(key, &keys)? {
+            let missing = match self.try_split(key, &keys, &lost)? {
                 Step::Done => return Ok(()),
                 Step::Read(missing) => missing,
             };
             self.key_reads
                 .fetch_add(missing.len() as u64, Ordering::Relaxed);
-            source.read_keys(&missing, &mut |number, read, key| {
-                if let (KeyRead::Found, Some(location)) = (read, missing.get(number)) {
-                    keys.insert(*location, key.to_vec());
+            let locations: Vec<Location> = missing.iter().map(|wanted| wanted.location).collect();
+            source.read_keys(&locations, &mut |number, read, key| {
+                let Some(wanted) = missing.get(number) else {
+                    return;
+                };
+                // A location may hold another record by now; its key must not pass for the entry's.
+                if read == KeyRead::Found && self.is_of(key, wanted.fingerprint) {
+                    keys.insert(wanted.location, key.to_vec());
+                } else if read == KeyRead::Lost || source.is_stale_for_good() {
+                    source.give_up(wanted.location);
+                    lost.insert(wanted.location);
                 }
             })?;
         }
         Err(IndexError::Internal("the keys of a leaf could not be read"))
     }
 
-    fn try_split(&self, key: &PreparedKey<'_>, keys: &Keys) -> Result<Step, IndexError> {
+    fn is_of(&self, internal: &[u8], fingerprint: u32) -> bool {
+        let prepared = PreparedKey::from_internal(self.options.seed, internal);
+        prepared.is_some_and(|key| self.fingerprint(&key) == fingerprint)
+    }
+
+    /// Drops the entries whose keys can never be known.
+    fn drop_lost(&self, leaf: &mut Leaf, lost: &HashSet<Location>) {
+        if lost.is_empty() || leaf.keyed.is_some() {
+            return;
+        }
+        let mut stored = leaf.stored(&self.blocks);
+        let before = stored.len();
+        stored.retain(|stored| !lost.contains(&entry_of(&stored.rest).location));
+        if stored.len() < before {
+            // Fewer entries never need more blocks.
+            leaf.fill(&self.blocks, stored);
+        }
+    }
+
+    fn try_split(
+        &self,
+        key: &PreparedKey<'_>,
+        keys: &Keys,
+        lost: &HashSet<Location>,
+    ) -> Result<Step, IndexError> {
         let mut tree = self.tree.exclusive();
         let probe = Probe::At(key.view());
         let (cell, fences) = tree.leaf_between(probe);
         let planned = {
-            let leaf = cell.lock();
+            let mut leaf = cell.lock();
+            self.drop_lost(&mut leaf, lost);
             if leaf.room() != Room::Split {
                 return Ok(Step::Done);
             }
@@ -345,7 +385,8 @@ impl Index {
             plan(&leaf, &self.blocks, &fences, key, keys)
         };
         if let Plan::Read(missing) = planned {
-            return Ok(Step::Read(missing));
+            let leaf = tree.leaf(probe).lock();
+            return Ok(Step::Read(self.wanted(&leaf, &missing)));
         }
         let reserved = self.blocks.reserve(SPLIT_BLOCKS);
         reserved.map_err(|_| self.over_budget(SPLIT_BLOCKS * BLOCK_BYTES))?;
@@ -353,6 +394,18 @@ impl Index {
         self.splits.fetch_add(1, Ordering::Relaxed);
         self.tree_bytes.store(tree.bytes(), Ordering::Relaxed);
         Ok(Step::Done)
+    }
+
+    /// The entries at these locations, with what tells their keys from others.
+    fn wanted(&self, leaf: &Leaf, missing: &[Location]) -> Vec<Wanted> {
+        let missing: HashSet<&Location> = missing.iter().collect();
+        let wanted = leaf.stored(&self.blocks).into_iter().map(|stored| Wanted {
+            location: entry_of(&stored.rest).location,
+            fingerprint: fingerprint_of(&stored.rest),
+        });
+        wanted
+            .filter(|wanted| missing.contains(&wanted.location))
+            .collect()
     }
 
     fn install(&self, tree: &mut Tree, probe: Probe<'_>, plan: Plan) -> Result<(), IndexError> {
@@ -422,7 +475,7 @@ impl Index {
             Some(keyed) => keyed.visit(|_, entry| f(entry)),
             None => {
                 for stored in leaf.stored(&self.blocks) {
-                    f(crate::leaf::entry_of(&stored.rest));
+                    f(entry_of(&stored.rest));
                 }
             }
         });

@@ -9,10 +9,8 @@ use std::cmp::Ordering;
 use heliox_format::ids::KeyspaceId;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::api::KEYSPACE_BYTES;
 use crate::code::Coded;
-
-/// Bytes that the keyspace id takes at the front of an internal key.
-pub const KEYSPACE_BYTES: usize = 4;
 
 /// A key made ready once per operation: coded and hashed. Holds no heap memory.
 #[derive(Clone, Debug)]

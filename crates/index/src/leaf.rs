@@ -204,7 +204,7 @@ impl Leaf {
     /// Cuts the first window of an empty leaf for the keyspace of its first key.
     pub(crate) fn open_window(&mut self, code: &Coded) {
         if self.slots() == 0 && self.window.shift == SHIFT_MAX && self.window.prefix.is_none() {
-            let offset = 8 * crate::key::KEYSPACE_BYTES;
+            let offset = 8 * crate::api::KEYSPACE_BYTES;
             self.window = Window {
                 prefix: Some(Box::new(code.truncated(offset))),
                 base: 0,

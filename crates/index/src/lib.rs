@@ -48,4 +48,4 @@ pub use api::*;
 pub use error::*;
 pub use image::{ImageCursor, IndexLoader};
 pub use index::Index;
-pub use key::{PreparedKey, KEYSPACE_BYTES};
+pub use key::PreparedKey;

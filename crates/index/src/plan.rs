@@ -244,7 +244,7 @@ fn beside(
 /// it. It starts far enough in front of the bits that tell the keys apart that counting on changes
 /// no bit of the prefix.
 fn window_near(window: &Window, prefix: &Coded, code: &Coded, below: u64) -> Window {
-    let keyspace = 8 * crate::key::KEYSPACE_BYTES as u16;
+    let keyspace = 8 * crate::api::KEYSPACE_BYTES as u16;
     let back = u16::from(window.shift)
         .saturating_sub(NEAR_SHIFT)
         .min(window.offset.saturating_sub(keyspace));
