@@ -41,7 +41,8 @@ pub enum RecordKind {
     Retained = 3,
     /// Makes the members of a batch visible; its value is their number.
     Commit = 4,
-    /// Takes away every key of a keyspace in `[key, value)`; see [`RangeEnd`].
+    /// Takes away every key of a keyspace in `[key, value)`. The value begins with a flag: 1, and
+    /// the end follows; 0 for the end of the keyspace.
     RangeDelete = 5,
     /// Creates (value `[1]`) or drops (value `[0]`) the keyspace; the key is its name.
     Keyspace = 6,
