@@ -13,7 +13,7 @@ use heliox_log::LogError;
 
 use crate::checkpoint;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::gc;
 use crate::options::Durability;
 use crate::sweep;
@@ -108,7 +108,7 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
     while !core.signals.is_stopped() {
         core.signals.gc.listen(COLLECT_TICK);
         while gc::is_due(core) && !core.signals.is_stopped() {
-            let gained = gc::step(core)?;
+            let gained = unless_full(core, gc::step(core))?;
             core.signals.room.ring();
             if !gained {
                 break;
@@ -116,6 +116,17 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A lack of room is no failure of the store: deletes and collection may still make some.
+fn unless_full(core: &Core, done: Result<bool>) -> Result<bool> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::Full => {
+            core.space.set_stuck(true);
+            Ok(false)
+        }
+        other => other,
+    }
 }
 
 fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
@@ -129,8 +140,10 @@ fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
 /// Divides memory, writes a checkpoint if one is due, sweeps.
 pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
     core.divide_memory();
+    core.space.expect_checkpoint(core.index.memory_bytes());
     if checkpoint_is_due(core) {
-        checkpoint::run(core, checkpoint::Pace::Gentle, false)?;
+        let written = checkpoint::run(core, checkpoint::Pace::Gentle, false);
+        unless_full(core, written.map(|()| true))?;
     }
     sweep::step(core)?;
     Ok(())

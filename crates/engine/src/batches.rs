@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) struct BatchGate {
     gate: Mutex<()>,
     first: AtomicU64,
+    last_commit: AtomicU64,
     members: Mutex<HashSet<Location>>,
 }
 
@@ -47,6 +48,11 @@ impl BatchGate {
         }
     }
 
+    /// The order of the newest commit record. A batch counts only once that is durable.
+    pub(crate) fn last_commit(&self) -> SeqNo {
+        SeqNo(self.last_commit.load(Ordering::SeqCst))
+    }
+
     /// True if the record is a member of the batch in flight.
     pub(crate) fn is_pending(&self, record: &Record<'_>) -> bool {
         let Some(offset) = record.header.batch_offset else {
@@ -75,8 +81,9 @@ impl BatchPass<'_> {
         self.gate.members.lock().contains(&location)
     }
 
-    /// Makes the members visible.
-    pub(crate) fn publish(&self) {
+    /// Makes the members visible; their commit record has this order.
+    pub(crate) fn publish(&self, commit: SeqNo) {
+        self.gate.last_commit.store(commit.0, Ordering::SeqCst);
         self.gate.first.store(0, Ordering::SeqCst);
         self.gate.members.lock().clear();
     }
@@ -96,7 +103,8 @@ mod tests {
         assert_eq!(gate.pending_first(), Some(SeqNo(9)));
         assert!(gate.is_pending_at(location));
         assert!(!gate.is_pending_at(Location::from_bits(6)));
-        pass.publish();
+        pass.publish(SeqNo(11));
+        assert_eq!(gate.last_commit(), SeqNo(11));
         assert!(!gate.is_pending_at(location));
         assert_eq!(gate.pending_first(), None);
     }

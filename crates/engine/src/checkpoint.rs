@@ -68,6 +68,10 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
 
 /// Leaves the store so that the next open replays nothing. A run that wrote nothing only says so.
 pub(crate) fn close(core: &Core) -> Result<()> {
+    // Writers that were admitted before find the log ended: whatever it takes is covered below.
+    let pass = core.batches.enter();
+    core.log.end();
+    drop(pass);
     core.sync()?;
     let is_covered = core.log.last_seq() <= core.checkpointed();
     let mut superblock = core.superblock.lock();

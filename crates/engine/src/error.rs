@@ -321,6 +321,7 @@ impl From<LogError> for Error {
             LogError::Media(error) => error.into(),
             LogError::Damaged(error) => error.into(),
             LogError::Full => Error::full("no free segment is left"),
+            LogError::Ended => Error::closed(),
             LogError::Failed(_) => {
                 let message =
                     format!("{error}; reads go on: mend the cause, then close and open the store");

@@ -87,7 +87,12 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
             .filter(|(_, s)| s.is_sealed_log() && s.live() == 0);
         empty.map(|(id, s)| (id, *s)).collect()
     });
-    let unsynced = |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq);
+    // Read in this order: a batch that displaced a record of these segments is either pending
+    // still, or its commit is not younger than the newest.
+    let pending = core.batches.pending_first();
+    let needed = core.batches.last_commit();
+    let unsynced =
+        |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq).max(needed);
     let cut = core.checkpointed_cut.load(Ordering::Acquire);
     let covered = |s: &Segment| s.last_seq <= core.checkpointed() && s.removal_cut <= cut;
     if empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
@@ -98,7 +103,6 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
             waiting.need_checkpoint = true;
             continue;
         }
-        let pending = core.batches.pending_first();
         if unsynced(&segment) || pending.is_some_and(|first| segment.last_displaced >= first) {
             continue;
         }
@@ -301,7 +305,9 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
         return Ok(false);
     }
     let expired = record.header.expiry_ms.is_some_and(|e| e <= now_ms());
-    let oldest = core.snapshots.oldest().unwrap_or(SeqNo::MAX);
+    // Read first: a snapshot taken from here on sees all range deletes up to it.
+    let now = core.log.last_seq();
+    let oldest = core.snapshots.oldest().unwrap_or(now);
     let keyspace = record.header.keyspace;
     let covered = core
         .ranges

@@ -175,18 +175,16 @@ pub(crate) fn forget_if_orphan(core: &Core, id: &[u8], note: &[u8]) -> Result<bo
         ));
     };
     let keyspace = KeyspaceId(u32::from_be_bytes(*keyspace));
-    let mut is_owned = false;
-    get(
-        core,
-        &core.prepare(keyspace, key),
-        View::Latest,
-        &mut |record| {
+    let views = core.snapshots.orders().into_iter().map(View::At);
+    for view in views.chain([View::Latest]) {
+        let mut is_owned = false;
+        get(core, &core.prepare(keyspace, key), view, &mut |record| {
             is_owned = record.header.chunked && Head::decode(record.value) == Some(head);
             Ok(())
-        },
-    )?;
-    if is_owned {
-        return Ok(false);
+        })?;
+        if is_owned {
+            return Ok(false);
+        }
     }
     forget(core, head)?;
     Ok(true)

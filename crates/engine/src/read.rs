@@ -251,7 +251,7 @@ fn look(
 pub(crate) fn is_visible(core: &Core, record: &Record<'_>, view: View) -> bool {
     match view {
         View::Latest => !core.batches.is_pending(record),
-        View::At(seq) => record.version() <= seq,
+        View::At(seq) => record.version() <= seq && !core.batches.is_pending(record),
     }
 }
 

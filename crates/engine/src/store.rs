@@ -193,6 +193,11 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
 /// Begins a new run of the store: durable before its first write, so that records of the run before
 /// beyond its cut never count again.
 fn begin_run(core: &Core, next: Superblock) -> Result<()> {
+    // What was replayed counts as durable from here on, on every volume.
+    core.log
+        .media()
+        .sync()
+        .map_err(|e| core.log.fail(e.into()))?;
     core.write_superblock(&next)?;
     let needs_checkpoint = next.cuts.len() >= CUTS_MAX;
     *core.superblock.lock() = next;
@@ -209,7 +214,8 @@ fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> S
     let last = SeqNo(recovered.next_seq.0 - 1);
     next.generation += 1;
     // A run that ended in order has no records beyond its checkpoint to be told from others.
-    if !superblock.clean {
+    // A full list is of a run that appended nothing either: its checkpoint came first.
+    if !superblock.clean && next.cuts.len() < CUTS_MAX {
         next.cuts.push(Cut {
             incarnation: superblock.incarnation,
             last,

@@ -311,7 +311,7 @@ fn install_blind(
                 return Ok(Some(appended));
             }
             Installed::Nothing => return Ok(None),
-            Installed::Pending => core.batches.wait(),
+            Installed::Pending => wait_for_batch(core)?,
             Installed::Changed => back_off(attempt),
             Installed::Ambiguous => match install_verified(core, key, record)? {
                 Installed::Done { appended, .. } => {
@@ -319,7 +319,7 @@ fn install_blind(
                     return Ok(Some(appended));
                 }
                 Installed::Nothing => return Ok(None),
-                Installed::Pending => core.batches.wait(),
+                Installed::Pending => wait_for_batch(core)?,
                 Installed::Changed | Installed::Ambiguous => back_off(attempt),
             },
         }
@@ -414,7 +414,7 @@ pub(crate) fn modify(
         let present = match look_up_present(core, &prepared)? {
             Some(present) => present,
             None => {
-                core.batches.wait();
+                wait_for_batch(core)?;
                 continue;
             }
         };
@@ -465,7 +465,7 @@ fn install_change(
             Ok(Some(appended))
         }
         Installed::Pending => {
-            core.batches.wait();
+            wait_for_batch(core)?;
             Ok(None)
         }
         Installed::Nothing | Installed::Changed | Installed::Ambiguous => Ok(None),
@@ -488,8 +488,8 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         .iter()
         .map(|m| m.key.len() + m.value.map_or(0, <[u8]>::len))
         .sum();
-    admit(core, Wish::Data, bytes)?;
-    let pass = core.batches.enter();
+    let pass = enter_with_room(core, bytes)?;
+    check_index_room(core, members)?;
     let mut first: Option<SeqNo> = None;
     let mut count = 0u64;
     let mut tombstones: SmallVec<[Head; 4]> = SmallVec::new();
@@ -512,7 +512,10 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         if member.value.is_none() {
             tombstones.push(Head::of(&appended));
         }
-        wait_for_tail(core)?;
+        // Not a wait that can be refused: a batch that has begun is finished.
+        if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
+            core.log.write_full_chunks()?;
+        }
     }
     let Some(first) = first else {
         return Ok(());
@@ -524,11 +527,55 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         .log
         .append(Stream::User, &record)
         .map_err(|e| core.log.fail(e))?;
-    pass.publish();
+    pass.publish(commit.seq);
     drop(pass);
     core.tombstones.lock().extend(tombstones);
     count_user_bytes(core, bytes);
     acknowledge(core, commit.seq, options)
+}
+
+/// Waits for the batch in flight; one that failed half way stays pending, and the store refuses.
+fn wait_for_batch(core: &Core) -> Result<()> {
+    core.batches.wait();
+    match core.log.failure() {
+        Some(first) => Err(Error::failed(&first.into())),
+        None => Ok(()),
+    }
+}
+
+/// Enters the gate with room for so many bytes. Room is asked for again inside: other batches may
+/// have taken it meanwhile, and a batch that has begun cannot be refused.
+fn enter_with_room(core: &Core, bytes: usize) -> Result<BatchPass<'_>> {
+    loop {
+        admit(core, Wish::Data, bytes)?;
+        let pass = core.batches.enter();
+        let free = core.log.free_segments();
+        if let Verdict::Go(_) = core.space.ask(Wish::Data, bytes as u64, free) {
+            return Ok(pass);
+        }
+    }
+}
+
+/// Refuses a batch whose new keys may not fit the index, before any of it is installed.
+fn check_index_room(core: &Core, members: &[Member<'_>]) -> Result<()> {
+    /// More than an entry takes in either format, splits included, beside the key.
+    const ENTRY_BYTES: u64 = 96;
+    let limit = core.settings.index_limit_bytes;
+    let taken = core.index.memory_bytes();
+    let puts = || members.iter().filter(|m| m.value.is_some());
+    let need = |m: &Member<'_>| m.key.len() as u64 + ENTRY_BYTES;
+    if taken + puts().map(need).sum::<u64>() <= limit {
+        return Ok(());
+    }
+    let is_new = |m: &&Member<'_>| {
+        let key = core.prepare(m.keyspace, m.key);
+        core.index.lookup(&key).is_empty()
+    };
+    let more: u64 = puts().filter(is_new).map(need).sum();
+    if more == 0 || taken + more <= limit {
+        return Ok(());
+    }
+    Err(Error::over_budget(taken + more, limit))
 }
 
 fn install_member(

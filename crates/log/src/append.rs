@@ -127,12 +127,15 @@ impl Log {
     /// Appends a record. Takes the lock; no I/O. The index calls this under a leaf's lock.
     ///
     /// # Errors
-    /// [`LogError::Full`] if a segment is needed and none is free, [`LogError::Failed`] after an
-    /// earlier failure, [`LogError::Internal`] for a record beyond the limits of the format;
-    /// nothing was appended then.
+    /// [`LogError::Full`] if a segment is needed and none is free, [`LogError::Ended`] after
+    /// [`Log::end`], [`LogError::Failed`] after an earlier failure, [`LogError::Internal`] for a
+    /// record beyond the limits of the format; nothing was appended then.
     pub fn append(&self, stream: Stream, record: &NewRecord<'_>) -> Result<Appended, LogError> {
         self.check_failed()?;
         let mut state = self.state.lock();
+        if state.ended {
+            return Err(LogError::Ended);
+        }
         let seq = state.next_seq;
         let header = record.header(seq)?;
         self.ensure_room(&mut state, stream, header.record_bytes_max())?;

@@ -15,6 +15,8 @@ pub enum LogError {
     Damaged(DecodeError),
     /// No free segment is left for this stream.
     Full,
+    /// The log was ended: the store is being closed.
+    Ended,
     /// An earlier write or sync failed; nothing is written until the store is opened again.
     Failed(String),
     /// One of our own invariants does not hold.
@@ -27,6 +29,7 @@ impl fmt::Display for LogError {
             LogError::Media(error) => error.fmt(f),
             LogError::Damaged(error) => error.fmt(f),
             LogError::Full => f.write_str("no free segment is left"),
+            LogError::Ended => f.write_str("the store is being closed"),
             LogError::Failed(first) => {
                 write!(
                     f,

@@ -77,6 +77,7 @@ pub(crate) struct Tail {
 pub(crate) struct State {
     pub(crate) next_seq: SeqNo,
     pub(crate) next_birth: Birth,
+    pub(crate) ended: bool,
     /// Cuts for checkpoints taken so far.
     pub(crate) cuts: u64,
     pub(crate) tails: [Tail; 2],
@@ -153,6 +154,7 @@ impl Log {
             state: Mutex::new(State {
                 next_seq,
                 next_birth: options.next_birth,
+                ended: false,
                 cuts: 0,
                 tails: [Tail::default(), Tail::default()],
                 table,
@@ -264,6 +266,11 @@ impl Log {
             return None;
         }
         self.failure.lock().clone()
+    }
+
+    /// Lets nothing be appended any more. What was appended can still be written and synced.
+    pub fn end(&self) {
+        self.state.lock().ended = true;
     }
 
     /// Makes the log fail for good: from here on nothing is appended or acknowledged.

@@ -187,3 +187,20 @@ fn locations_that_never_were_are_nothing() {
     }
     assert_eq!(log.views().birth(SegmentId(99)).0, 0);
 }
+
+#[test]
+fn an_ended_log_takes_nothing_more_and_keeps_what_it_has() {
+    let (_probe, log) = small_log(PLAIN);
+    let known = append_n(&log, USER, 1, 16, 100, None).unwrap();
+    let last = log.last_seq();
+    log.end();
+    for stream in [USER, SURVIVOR] {
+        let refused = append_n(&log, stream, 2, 16, 100, None);
+        assert!(matches!(refused, Err(LogError::Ended)));
+    }
+    assert_eq!(log.last_seq(), last);
+    log.sync().unwrap();
+    assert_eq!(log.durable_seq(), last);
+    assert!(log.failure().is_none(), "an end is no failure");
+    assert_readable(&log, &mut ReadBuf::default(), &known);
+}
