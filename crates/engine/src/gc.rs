@@ -26,7 +26,7 @@ use crate::keyspaces::CHUNKS;
 use crate::large;
 use crate::read::{get, older_version, trace, with_scratch, OwnedRecord, Traced, View};
 use crate::snapshots::DeadVersion;
-use crate::write::{append_and_install, healed_record, Expect, Installed};
+use crate::write::{append_and_install, healed_record, keep_tail_small, Expect, Installed};
 
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
@@ -463,11 +463,4 @@ fn heal(core: &Core, stranger: &OwnedRecord, sums_differ: bool) -> Result<bool> 
         .strangers_healed
         .add(u64::from(matches!(installed, Installed::Done { .. })));
     Ok(true)
-}
-
-fn keep_tail_small(core: &Core) -> Result<()> {
-    if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
-        core.log.write_full_chunks()?;
-    }
-    Ok(())
 }

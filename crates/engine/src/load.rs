@@ -6,7 +6,7 @@ use heliox_format::checkpoint::{
     open_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
 };
 use heliox_format::error::DecodeError;
-use heliox_format::ids::{Birth, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, KeyspaceId, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
 use heliox_format::superblock::{CheckpointRoot, Superblock};
 use heliox_index::{Index, IndexLoader, IndexOptions};
@@ -33,13 +33,12 @@ impl CopyOrders {
     }
 
     /// True if the image already has the effect of the record.
-    pub(crate) fn covers(&self, internal: &[u8], seq: SeqNo) -> bool {
+    pub(crate) fn covers(&self, keyspace: KeyspaceId, key: &[u8], seq: SeqNo) -> bool {
         if seq > self.youngest {
             return false;
         }
-        let n = self
-            .fences
-            .partition_point(|fence| fence.as_slice() <= internal);
+        let internal = [&keyspace.0.to_be_bytes()[..], key].concat();
+        let n = self.fences.partition_point(|fence| *fence <= internal);
         n > 0 && seq <= self.orders[n - 1]
     }
 }

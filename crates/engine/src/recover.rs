@@ -188,12 +188,29 @@ fn table_for_replay(geometry: &LogGeometry, loaded: &Loaded, tail: &Tail) -> Seg
 }
 
 fn entry_of(segment: &TailSegment, geometry: &LogGeometry) -> SegmentEntry {
-    segment.known.unwrap_or(SegmentEntry {
-        id: segment.id,
-        kind: segment.header.kind,
-        birth: segment.header.birth,
-        first_seq: segment.header.first_seq,
-        last_seq: SeqNo(segment.header.first_seq.0.saturating_sub(1)),
+    segment.known.unwrap_or_else(|| {
+        let header = &segment.header;
+        let last_seq = SeqNo(header.first_seq.0.saturating_sub(1));
+        let (kind, birth, first_seq) = (header.kind, header.birth, header.first_seq);
+        bare_entry(geometry, segment.id, kind, birth, first_seq, last_seq)
+    })
+}
+
+/// A whole segment of which nothing is counted yet.
+fn bare_entry(
+    geometry: &LogGeometry,
+    id: SegmentId,
+    kind: SegmentKind,
+    birth: Birth,
+    first_seq: SeqNo,
+    last_seq: SeqNo,
+) -> SegmentEntry {
+    SegmentEntry {
+        id,
+        kind,
+        birth,
+        first_seq,
+        last_seq,
         used_bytes: geometry.segment_bytes,
         records: 0,
         displaced: 0,
@@ -201,7 +218,7 @@ fn entry_of(segment: &TailSegment, geometry: &LogGeometry) -> SegmentEntry {
         appended_sum: 0,
         voided: false,
         sealed: true,
-    })
+    }
 }
 
 /// One stream's records after the cut, one at a time.
@@ -474,8 +491,8 @@ impl<'a> Replay<'a> {
     /// Puts the record in line for the index, unless the image has its effect already.
     fn install(&mut self, location: Location, record: &OwnedRecord) -> Result<()> {
         let keyspace = record.header.keyspace;
-        let internal = [&keyspace.0.to_be_bytes()[..], &record.key].concat();
-        if self.loaded.orders.covers(&internal, record.seq) {
+        let orders = &self.loaded.orders;
+        if orders.covers(keyspace, &record.key, record.seq) {
             return Ok(());
         }
         self.installs.push(&TailRecord {
@@ -614,20 +631,8 @@ fn final_table(
         segment.dead = segment.records.saturating_sub(live);
     }
     for (id, birth) in &loaded.checkpoint_segments {
-        table.restore(&SegmentEntry {
-            id: *id,
-            kind: SegmentKind::Checkpoint,
-            birth: *birth,
-            first_seq: loaded.meta.cut,
-            last_seq: loaded.meta.cut,
-            used_bytes: geometry.segment_bytes,
-            records: 0,
-            displaced: 0,
-            displaced_sum: 0,
-            appended_sum: 0,
-            voided: false,
-            sealed: true,
-        });
+        let (kind, cut) = (SegmentKind::Checkpoint, loaded.meta.cut);
+        table.restore(&bare_entry(geometry, *id, kind, *birth, cut, cut));
     }
     debug_assert!(table.iter().all(|(_, s)| s.state != SegmentState::Open));
     table

@@ -513,9 +513,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
             tombstones.push(Head::of(&appended));
         }
         // Not a wait that can be refused: a batch that has begun is finished.
-        if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
-            core.log.write_full_chunks()?;
-        }
+        keep_tail_small(core)?;
     }
     let Some(first) = first else {
         return Ok(());
@@ -704,13 +702,22 @@ fn wait_for_tail(core: &Core) -> Result<()> {
         return Ok(());
     }
     if !core.settings.background {
-        return Ok(core.log.write_full_chunks()?);
+        return keep_tail_small(core);
     }
     // Chunk by chunk, so that no writer waits for more than it must.
     while core.log.unwritten_bytes() > limit && core.log.failure().is_none() {
         core.check_open()?;
         core.signals.flush.ring();
         core.log.wait_for_write(TAIL_WAIT);
+    }
+    Ok(())
+}
+
+/// Writes full chunks if the tail holds more than its share of memory, instead of waiting for who
+/// writes them.
+pub(crate) fn keep_tail_small(core: &Core) -> Result<()> {
+    if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
+        core.log.write_full_chunks()?;
     }
     Ok(())
 }

@@ -346,15 +346,6 @@ impl Log {
         segment.removal_cut = next_cut;
     }
 
-    /// Says that the sum of a segment holds no more, so garbage collection verifies by reading.
-    pub fn void_sums(&self) {
-        let mut state = self.state.lock();
-        for id in 0..state.table.count() {
-            let segment = state.table.get_mut(SegmentId(id as u32));
-            segment.voided |= segment.state != SegmentState::Free;
-        }
-    }
-
     /// Ends the life of a sealed segment, or of a checkpoint's: readers of it start over. It is
     /// not free before [`Log::release`]. Of any other segment nothing changes.
     pub fn retire(&self, id: SegmentId) {

@@ -188,11 +188,6 @@ impl SegmentTable {
         self.free.push(id);
     }
 
-    /// Prefers segments in the order of their ids; called when many were released at once.
-    pub fn sort_free(&mut self) {
-        self.free.sort_unstable_by(|a, b| b.cmp(a));
-    }
-
     /// What a checkpoint says of the log's segments.
     #[must_use]
     pub fn entries(&self) -> Vec<SegmentEntry> {
