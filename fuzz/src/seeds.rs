@@ -177,6 +177,7 @@ pub fn checkpoint_metas() -> Vec<Vec<u8>> {
         appended_sum: 7,
         voided: id % 2 == 0,
         sealed: id % 3 == 0,
+        heads: id % 5 == 0,
     };
     let range = |seq, to| RangeEntry {
         seq: SeqNo(seq),
@@ -196,6 +197,7 @@ pub fn checkpoint_metas() -> Vec<Vec<u8>> {
             id: KeyspaceId(1),
             name: "default".into(),
         }],
+        settled: vec![Location::from_bits(77)],
     };
     let encode = |meta: CheckpointMeta| {
         let mut out = Vec::new();

@@ -24,6 +24,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("background", Layer::Frame),
     ("keyspace", Layer::Frame),
     ("batch", Layer::Frame),
+    ("backup", Layer::Frame),
     ("write", Layer::Verb),
     ("read", Layer::Verb),
     ("scan", Layer::Verb),
@@ -32,8 +33,10 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("recover", Layer::Verb),
     ("load", Layer::Verb),
     ("installs", Layer::Verb),
+    ("tail", Layer::Verb),
     ("check", Layer::Verb),
     ("sweep", Layer::Verb),
+    ("strangers", Layer::Verb),
     ("large", Layer::Verb),
     ("keys", Layer::Verb),
     ("multi_get", Layer::Verb),
@@ -44,13 +47,17 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("cache", Layer::Noun),
     ("health", Layer::Noun),
     ("keyspaces", Layer::Noun),
+    ("leaves", Layer::Noun),
     ("merge", Layer::Noun),
+    ("pins", Layer::Noun),
     ("ranges", Layer::Noun),
     ("root", Layer::Noun),
-    ("signals", Layer::Noun),
+    ("signals", Layer::Data),
     ("snapshots", Layer::Noun),
     ("space", Layer::Noun),
+    ("canary", Layer::Data),
     ("error", Layer::Data),
+    ("environment", Layer::Data),
     ("options", Layer::Data),
     ("stats", Layer::Data),
 ];
@@ -68,6 +75,11 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("*", "keys"),
     // Recovery collects what it replays, to install it leaf by leaf.
     ("recover", "installs"),
+    // What it replays is read ahead, and taken apart for the installs.
+    ("recover", "tail"),
+    ("installs", "tail"),
+    // A record that the image of a leaf has already is marked when it is read.
+    ("tail", "load"),
     // The check reads superblock and checkpoint by the code that opening trusts.
     ("check", "recover"),
     // Opening first loads the newest checkpoint.
@@ -76,6 +88,9 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("sweep", "scan"),
     // Segments of the tail become free only when a checkpoint covers them.
     ("gc", "checkpoint"),
+    // Collection and sweeps come upon strangers, and deal with them alike.
+    ("gc", "strangers"),
+    ("sweep", "strangers"),
     // A sweep removes entries as collection does.
     ("sweep", "gc"),
     // Everything may ask whether the store has failed, and fail it.
@@ -100,6 +115,11 @@ pub const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("heliox-bench", &["heliox"]),
+    ("heliox-sim", &["heliox", "heliox-media", "heliox-format"]),
+    (
+        "heliox-torture",
+        &["heliox", "heliox-media", "heliox-format"],
+    ),
     // Offline tools of the command line read the log and its formats directly.
     (
         "heliox-cli",
@@ -111,6 +131,8 @@ pub const CRATES: &[(&str, &[&str])] = &[
 /// Files in which `unsafe` may stand; SAFETY.md argues for each.
 pub const UNSAFE_FILES: &[&str] = &[
     "crates/media/src/buffer.rs",
+    "crates/media/src/mapping.rs",
+    "crates/media/src/region.rs",
     "crates/media/src/sys.rs",
     "crates/media/src/uring.rs",
     "crates/index/src/blocks.rs",

@@ -18,11 +18,14 @@ Examples:
   heliox import ./data --format csv --key id people.csv
   heliox stat ./data                        what the store holds and costs
   heliox check ./data                       verify every byte
+  heliox backup ./data ./backups --keep 7   add a backup of it to a set, keep the last seven
+  heliox verify ./backups                   prove the backups of the set
+  heliox restore ./backups ./data2          make a store out of the newest one
   heliox bench --dir ./bench --workload fillrandom,readrandom --num 1M
 
 A key or a value that begins with a dash stands behind `--`: heliox put ./data -- -k -v
 Sizes take suffixes: K, M, G, T (or KiB, MiB, ...) are powers of 1024; KB, MB, ... of 1000.
-Exit codes: 0 done, 1 not there (get, delete) or damage found (check), 2 any error.";
+Exit codes: 0 done, 1 not there (get, delete) or damage found (check, verify), 2 any error.";
 
 /// An ordered key-value store for flash.
 #[derive(Debug, Parser)]
@@ -73,6 +76,18 @@ pub(crate) enum Command {
     Stat(StatArgs),
     /// Verify a whole store that nobody uses; exit 1 if damage was found
     Check(CheckArgs),
+    /// Add a backup of a store that nobody uses to a set; copies only what is new
+    ///
+    /// A store that a program has open is backed up by that program, while it runs: Store::backup
+    /// of the library. A backup that does not end leaves the others whole; the next one goes on
+    /// with what it copied.
+    Backup(BackupArgs),
+    /// Make a store out of a backup; verifies all that it copies
+    ///
+    /// The store has an id of its own. If this does not end, there is no store; run it again.
+    Restore(RestoreArgs),
+    /// Prove backups: every file, and the store that each makes; exit 1 if damage was found
+    Verify(VerifyArgs),
     /// Load rows of a file; durable when it exits; a missing keyspace is made
     Import(ImportArgs),
     /// Measure; makes a missing store, otherwise uses it, in a keyspace of its own
@@ -169,6 +184,50 @@ pub(crate) struct StatArgs {
 pub(crate) struct CheckArgs {
     /// The directory of the store
     pub(crate) dir: PathBuf,
+}
+
+/// Add a backup to a set, or list the set.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct BackupArgs {
+    /// The directory of the store; with --list, of the set
+    pub(crate) dir: PathBuf,
+    /// The directory of the set, for backups of this store only; made if missing
+    #[arg(value_name = "SET", required_unless_present = "list")]
+    pub(crate) set: Option<PathBuf>,
+    /// Afterwards, keep the newest N backups only, the new one included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keep: Option<u64>,
+    /// List the backups of the set in DIR: number, time, segments, bytes
+    #[arg(long, conflicts_with_all = ["set", "keep"])]
+    pub(crate) list: bool,
+}
+
+/// Make a store out of a backup.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RestoreArgs {
+    /// The directory of the set
+    pub(crate) set: PathBuf,
+    /// The directory of the new store; made if missing
+    pub(crate) dir: PathBuf,
+    /// The number of the backup, as --list shows it [default: the newest]
+    #[arg(long, value_name = "N")]
+    pub(crate) backup: Option<u64>,
+    /// A block device, or a file that exists, for the data; several are striped [default: DIR]
+    #[arg(long = "device", value_name = "PATH")]
+    pub(crate) devices: Vec<PathBuf>,
+    /// What the store may occupy [default: as the original, or what the devices offer]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) capacity: Option<u64>,
+}
+
+/// Prove backups.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct VerifyArgs {
+    /// The directory of the set
+    pub(crate) set: PathBuf,
+    /// The number of one backup, as --list shows it [default: all]
+    #[arg(long, value_name = "N")]
+    pub(crate) backup: Option<u64>,
 }
 
 /// What the rows of a file look like.

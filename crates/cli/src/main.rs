@@ -1,4 +1,4 @@
-//! The command `heliox`: makes, fills, reads, checks and measures stores.
+//! The command `heliox`: makes, fills, reads, checks, backs up and measures stores.
 //!
 //! Each command has a file of its own. Exit codes are decided in one place (`exit.rs`): 0 done, 1
 //! not there or damage found, 2 any error, with one message on stderr. One thread, apart from the
@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod backup;
 mod bench;
 mod check;
 mod create;
@@ -17,9 +18,11 @@ mod import;
 mod open;
 mod output;
 mod put;
+mod restore;
 mod scan;
 mod size;
 mod stat;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -45,6 +48,9 @@ fn run(args: &Args) -> Result<Outcome, Failure> {
         Command::Scan(args) => scan::run(args, shared),
         Command::Stat(args) => stat::run(args, shared),
         Command::Check(args) => check::run(args, shared),
+        Command::Backup(args) => backup::run(args, shared),
+        Command::Restore(args) => restore::run(args, shared),
+        Command::Verify(args) => verify::run(args, shared),
         Command::Import(args) => import::run(args, shared),
         Command::Bench(args) => bench::run(args, shared),
     }

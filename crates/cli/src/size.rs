@@ -97,6 +97,27 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     }
 }
 
+/// A moment for people, in UTC: `2026-11-21 17:05:09 UTC`.
+pub(crate) fn show_time(ms_since_1970: u64) -> String {
+    let seconds = ms_since_1970 / 1000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of the year 0: so leap days come last in a year, and in 400 of them.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let (month, in_next_year) = ((month + 2) % 12 + 1, u64::from(month >= 10));
+    format!(
+        "{:04}-{month:02}-{date:02} {:02}:{:02}:{:02} UTC",
+        era * 400 + year + in_next_year,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +169,20 @@ mod tests {
         assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
         for text in ["0", "-1", "soon", "1d", "", "inf", "nan", "1e300"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_are_shown_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(show_time(seconds * 1000), text);
         }
     }
 

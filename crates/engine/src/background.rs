@@ -27,6 +27,43 @@ const FLUSH_TICK: Duration = Duration::from_millis(100);
 const UPKEEP_TICK: Duration = Duration::from_millis(50);
 const COLLECT_TICK: Duration = Duration::from_millis(100);
 
+/// One kind of background work, for who drives it instead of the threads.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// What the flusher does when it is woken.
+    Flush,
+    /// Collection, whether it is due or not.
+    Collect,
+    /// What the upkeep thread does when it is woken.
+    Upkeep,
+    /// A sweep.
+    Sweep,
+    /// A checkpoint at the pace of one that nobody waits for.
+    Checkpoint,
+    /// Ends the segments that are appended to, full or not, so that collection has something to do
+    /// in a small store.
+    Seal,
+}
+
+/// Does one bounded piece of one kind of work. True if there was something to do.
+pub(crate) fn run_step(core: &Arc<Core>, step: Step) -> Result<bool> {
+    match step {
+        Step::Flush => flush_step(core).map(|()| true),
+        Step::Collect => collect_step(core),
+        Step::Upkeep => upkeep_step(core).map(|()| true),
+        Step::Sweep => sweep::step(core),
+        Step::Checkpoint => {
+            let written = checkpoint::run(core, checkpoint::Pace::Gentle, false);
+            unless_full(core, written.map(|()| true))
+        }
+        Step::Seal => {
+            core.log.seal_segments();
+            Ok(true)
+        }
+    }
+}
+
 /// The running threads.
 #[derive(Default)]
 pub(crate) struct Workers(Vec<JoinHandle<()>>);
@@ -108,7 +145,7 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
     while !core.signals.is_stopped() {
         core.signals.gc.listen(COLLECT_TICK);
         while gc::is_due(core) && !core.signals.is_stopped() {
-            let gained = unless_full(core, gc::step(core))?;
+            let gained = collect_step(core)?;
             core.signals.room.ring();
             if !gained {
                 break;
@@ -116,6 +153,11 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Does one bounded piece of collection.
+pub(crate) fn collect_step(core: &Core) -> Result<bool> {
+    unless_full(core, gc::step(core))
 }
 
 /// A lack of room is no failure of the store: deletes and collection may still make some.

@@ -10,8 +10,7 @@
 //! locked meanwhile.
 //!
 //! Not decidable from what is on media, so not reported: whether an entry that is missing in a
-//! segment with voided sums (expiry, range deletes and reaped tombstones take entries away without
-//! a record) or for a member of a batch (whose commit may never have been written) was lost.
+//! segment with voided sums (some went without a record while a checkpoint was written) or for a member of a batch (whose commit may never have been written) was lost.
 
 mod accounts;
 
@@ -20,9 +19,10 @@ use std::path::Path;
 use heliox_format::ids::{Birth, Location, SegmentId};
 use heliox_format::record::{Record, RecordKind};
 use heliox_format::segment::SegmentKind;
-use heliox_index::{Index, IndexOptions, PreparedKey};
+use heliox_index::{Index, PreparedKey};
 use heliox_log::scan::{Scanned, SegmentScanner};
 use heliox_log::segments::{Segment, SegmentState, SegmentTable};
+use heliox_log::sums::weight;
 use heliox_log::{Log, LogError, LogOptions};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -90,12 +90,7 @@ pub(crate) fn run(
         report.problem(damage);
     }
     let geometry = root.log_geometry(&superblock);
-    let index_options = IndexOptions {
-        seed: superblock.hash_seed,
-        fingerprint_bits: settings.fingerprint_bits,
-        limit_bytes: u64::MAX,
-    };
-    let recovered = recover::run(&root.media(), &geometry, &superblock, index_options);
+    let recovered = recover::run(&root.media(), &geometry, &superblock, &settings);
     let recovered = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {
@@ -121,9 +116,11 @@ pub(crate) fn run(
         log: Log::new(root.media(), log_options, table),
         index: recovered.index,
         seed: superblock.hash_seed,
+        fingerprint_bits: settings.fingerprint_bits,
         next_birth: recovered.next_birth,
         next_keyspace: recovered.meta.next_keyspace.max(crate::keyspaces::FIRST_ID),
         meta: recovered.meta,
+        now_ms: settings.environment.now_ms(),
         report,
     };
     check.run(&used, progress)
@@ -186,9 +183,11 @@ struct Check {
     log: Log,
     index: Index,
     seed: u64,
+    fingerprint_bits: u32,
     next_birth: Birth,
     next_keyspace: u32,
     meta: heliox_format::checkpoint::CheckpointMeta,
+    now_ms: u64,
     report: CheckReport,
 }
 
@@ -364,7 +363,8 @@ impl Check {
         let key = PreparedKey::new(self.seed, header.keyspace, record.key);
         let matches = self.index.lookup(&key);
         let Some(entry) = matches.iter().find(|e| e.location == location) else {
-            tally.dead_sum = tally.dead_sum.wrapping_add(key.hash());
+            let sum = key.hash().wrapping_mul(weight(location));
+            tally.dead_sum = tally.dead_sum.wrapping_add(sum);
             return Ok(());
         };
         tally.live.push(location);

@@ -19,7 +19,9 @@ use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::CheckpointRoot;
 use heliox_log::segments::SegmentState;
 use heliox_media::AlignedBuf;
+use parking_lot::MutexGuard;
 
+use crate::canary::{is, Canary};
 use crate::core::Core;
 use crate::error::{Error, Result};
 
@@ -39,21 +41,31 @@ pub(crate) enum Pace {
 
 /// Writes a checkpoint and releases what only the one before needed.
 pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
-    let _one = core.checkpoint_lock.lock();
+    let Some(_one) = enter(core) else {
+        return Ok(());
+    };
     let sweep_seen = core.log.last_seq();
     core.log_bytes_at_checkpoint
         .store(core.log_bytes(), Ordering::Relaxed);
     let (cut_number, meta) = take_cut(core);
     let cut = meta.cut;
-    let mut writer = ChunkWriter::begin(core, pace)?;
-    let written = write_stream(core, &mut writer, meta);
+    // No attempt ever has the number of another: chunks that an unfinished one left, at whatever
+    // place, are not taken for this one's.
+    let number = u64::from(meta.incarnation.0) << 32 | cut_number;
+    let mut writer = ChunkWriter::begin(core, pace, number)?;
+    let written = write_stream(core, &mut writer, meta, cut_number);
     if let Err(error) = written {
         writer.abandon();
         return Err(error);
     }
     // A batch that was being installed while leaves were copied is complete before the sync.
     drop(core.batches.enter());
-    core.sync()?;
+    if !is(Canary::SuperblockFirst) {
+        core.sync()?;
+    }
+    if is(Canary::CheckpointErased) {
+        release_old(core, &writer);
+    }
     let root = writer.root(cut);
     publish(core, root, closing)?;
     core.checkpointed.store(cut.0, Ordering::Release);
@@ -64,6 +76,15 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     core.space.expect_checkpoint(core.index.memory_bytes());
     core.counters.checkpoints.add(1);
     Ok(())
+}
+
+/// One at a time. In a simulation nobody can wait: an operation that runs in the middle of a
+/// checkpoint goes without another.
+fn enter(core: &Core) -> Option<MutexGuard<'_, ()>> {
+    if core.settings.environment.is_simulated() {
+        return core.checkpoint_lock.try_lock();
+    }
+    Some(core.checkpoint_lock.lock())
 }
 
 /// Leaves the store so that the next open replays nothing. A run that wrote nothing only says so.
@@ -90,12 +111,13 @@ pub(crate) fn close(core: &Core) -> Result<()> {
 /// Copies the accounts at one order, with no batch half installed.
 fn take_cut(core: &Core) -> (u64, CheckpointMeta) {
     let pass = core.batches.enter();
-    let (number, (cut, next_birth, segments)) = core
-        .log
-        .begin_cut(|seq, birth, table| (seq, birth, table.entries()));
+    let (number, (cut, next_birth, segments, settled)) = core.log.begin_cut(|seq, birth, table| {
+        let settled = table.settled().map(|(location, _)| location);
+        (seq, birth, table.entries(), settled.collect())
+    });
     drop(pass);
     let (keyspaces, next_keyspace) = core.keyspaces.entries();
-    let meta = CheckpointMeta {
+    let mut meta = CheckpointMeta {
         cut,
         incarnation: core.superblock.lock().incarnation,
         next_birth,
@@ -104,11 +126,20 @@ fn take_cut(core: &Core) -> (u64, CheckpointMeta) {
         segments,
         ranges: core.ranges.entries(),
         keyspaces,
+        settled,
     };
+    if is(Canary::RangeDeleteForgotten) {
+        meta.ranges.clear();
+    }
     (number, meta)
 }
 
-fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, mut meta: CheckpointMeta) -> Result<()> {
+fn write_stream(
+    core: &Core,
+    writer: &mut ChunkWriter<'_>,
+    mut meta: CheckpointMeta,
+    cut_number: u64,
+) -> Result<()> {
     let mut cursor = core.index.image_start();
     let (mut payload, mut leaf) = (Vec::new(), Vec::new());
     loop {
@@ -121,12 +152,15 @@ fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, mut meta: CheckpointM
         };
         payload.put_varint(at.0);
         payload.put_prefixed(&leaf);
+        if writer.pace == Pace::Gentle {
+            core.settings.environment.breathe();
+        }
         if payload.len() >= PAYLOAD_GOAL_BYTES {
             flush_payload(writer, &mut payload)?;
         }
     }
     flush_payload(writer, &mut payload)?;
-    note_voided(core, &mut meta);
+    note_changes_since(core, cut_number, &mut meta);
     let mut encoded = Vec::new();
     meta.encode(&mut encoded);
     for part in encoded.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
@@ -136,14 +170,26 @@ fn write_stream(core: &Core, writer: &mut ChunkWriter<'_>, mut meta: CheckpointM
 }
 
 /// Entries that went without a record between the cut and the copy of their leaf are missing in
-/// the image: the sums of their segments must not be compared.
-fn note_voided(core: &Core, meta: &mut CheckpointMeta) {
+/// the image: the sums of their segments must not be compared. What was settled since the cut holds
+/// whatever replay finds, and the image may lack what it was settled by: it goes into the accounts.
+fn note_changes_since(core: &Core, cut_number: u64, meta: &mut CheckpointMeta) {
     core.log.with_table(|table| {
         for entry in &mut meta.segments {
             let now = table.get(entry.id);
-            entry.voided |= now.birth != entry.birth || now.voided;
+            let is_late = now.removal_cut > cut_number;
+            entry.voided |= now.birth != entry.birth || now.voided || is_late;
+        }
+        for (location, settled) in table.settled() {
+            let is_known = meta.settled.contains(&location);
+            let same = meta.segments.iter_mut().find(|e| e.birth == settled.birth);
+            if let (false, Some(entry)) = (is_known, same) {
+                entry.displaced_sum = entry.displaced_sum.wrapping_add(settled.difference);
+                meta.settled.push(location);
+            }
         }
     });
+    meta.settled
+        .sort_unstable_by_key(|location| location.bits());
 }
 
 /// Writes the payload in chunks; a leaf image may go over a chunk's border.
@@ -177,7 +223,9 @@ fn release_old(core: &Core, writer: &ChunkWriter<'_>) {
     let old: Vec<SegmentId> = core.log.with_table(|table| {
         let used = table
             .iter()
-            .filter(|(_, s)| s.kind == SegmentKind::Checkpoint && s.state != SegmentState::Free);
+            .filter(|(_, s)| s.kind == SegmentKind::Checkpoint)
+            // One that is retired waits for a backup, which gives it back.
+            .filter(|(_, s)| matches!(s.state, SegmentState::Open | SegmentState::Sealed));
         let ids = used.map(|(id, _)| id);
         ids.filter(|id| !writer.segments.iter().any(|(new, _)| new == id))
             .collect()
@@ -198,8 +246,7 @@ struct ChunkWriter<'a> {
 }
 
 impl<'a> ChunkWriter<'a> {
-    fn begin(core: &'a Core, pace: Pace) -> Result<ChunkWriter<'a>> {
-        let number = core.superblock.lock().checkpoint.map_or(0, |c| c.number) + 1;
+    fn begin(core: &'a Core, pace: Pace, number: u64) -> Result<ChunkWriter<'a>> {
         let mut writer = ChunkWriter {
             core,
             pace,
@@ -264,7 +311,7 @@ impl<'a> ChunkWriter<'a> {
         self.offset += padded;
         self.chunk += 1;
         if self.pace == Pace::Gentle {
-            std::thread::sleep(PACE);
+            self.core.settings.environment.sleep(PACE);
         }
         Ok(())
     }
@@ -303,3 +350,6 @@ impl<'a> ChunkWriter<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
 //! What an open store is made of: plain parts that the flows (write, read, scan, gc, checkpoint,
 //! sweep) work on. No logic of its own beyond small questions that several flows ask.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
@@ -14,9 +14,11 @@ use parking_lot::Mutex;
 
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
+use crate::canary::{is, Canary};
 use crate::error::{Error, Result};
 use crate::keyspaces::Keyspaces;
 use crate::options::Settings;
+use crate::pins::Pins;
 use crate::ranges::Ranges;
 use crate::root::Root;
 use crate::signals::Signals;
@@ -57,6 +59,7 @@ pub(crate) struct Core {
     pub(crate) snapshots: Snapshots,
     pub(crate) batches: BatchGate,
     pub(crate) space: Space,
+    pub(crate) pins: Pins,
     pub(crate) signals: Signals,
     pub(crate) counters: Counters,
     /// The newest durable checkpoint covers everything up to this order.
@@ -69,8 +72,12 @@ pub(crate) struct Core {
     pub(crate) gc_lock: Mutex<()>,
     /// Tombstones that wait until they may go.
     pub(crate) tombstones: Mutex<std::collections::VecDeque<Head>>,
+    /// Tombstones, by version, that wait until no segment of the log began before them.
+    pub(crate) kept_tombstones: Mutex<BTreeMap<SeqNo, Head>>,
     /// Numbers the values that are kept in chunks.
     pub(crate) next_value_id: AtomicU64,
+    /// The newest order of the run before.
+    pub(crate) recovered: SeqNo,
     /// The first of these numbers that this run gives.
     pub(crate) first_value_id: u64,
     /// The run before did not end in order: large values without a head may be left.
@@ -78,9 +85,8 @@ pub(crate) struct Core {
     pub(crate) closed: AtomicBool,
     /// One step of collection, for a writer at the wall: the flows above `write` fill it in.
     pub(crate) collect: fn(&Core) -> Result<bool>,
-    /// When a sync must begin for the sake of `bounded` writes, in milliseconds since `opened`.
+    /// When a sync must begin for the sake of `bounded` writes, in milliseconds of the environment.
     pub(crate) sync_due_ms: AtomicU64,
-    pub(crate) opened: Instant,
     /// Bytes that the log had written when the newest checkpoint was begun.
     pub(crate) log_bytes_at_checkpoint: AtomicU64,
     /// What was found damaged, in words.
@@ -101,6 +107,11 @@ impl Core {
         SeqNo(self.checkpointed.load(Ordering::Acquire))
     }
 
+    /// Milliseconds since 1970, as expiry counts them.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.settings.environment.now_ms()
+    }
+
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed());
@@ -118,7 +129,7 @@ impl Core {
     /// Notes that a write is acknowledged now that must be durable within `ms`. True if an earlier
     /// one has waited for so long that nothing more may be acknowledged before a sync.
     pub(crate) fn owe_sync(&self, ms: u64) -> bool {
-        let now = self.opened.elapsed().as_millis() as u64;
+        let now = self.settings.environment.elapsed().as_millis() as u64;
         // A sync begins at half the bound, so that it can end within it.
         let before = self.sync_due_ms.fetch_min(now + ms / 2, Ordering::SeqCst);
         if before > now + ms / 2 {
@@ -130,7 +141,7 @@ impl Core {
     /// How long until a sync must begin; none if no acknowledged write waits for one.
     pub(crate) fn sync_due_in(&self) -> Option<Duration> {
         let due = self.sync_due_ms.load(Ordering::SeqCst);
-        let now = self.opened.elapsed().as_millis() as u64;
+        let now = self.settings.environment.elapsed().as_millis() as u64;
         (due != NO_SYNC_DUE).then(|| Duration::from_millis(due.saturating_sub(now)))
     }
 
@@ -248,13 +259,30 @@ impl Core {
         }
     }
 
-    /// Ends a segment's life, gives its bytes back to the device, and makes it free.
+    /// Ends a segment's life, gives its bytes back to the device, and makes it free; once it was
+    /// copied, if a backup needs it still.
     pub(crate) fn discard_and_release(&self, id: SegmentId) {
         self.log.retire(id);
+        if !self.pins.hold(id) {
+            self.give_back(id);
+        }
+    }
+
+    /// A backup has copied the segment, or needs it no more.
+    pub(crate) fn unpin(&self, id: SegmentId) {
+        if self.pins.take_off(id) {
+            self.give_back(id);
+            // Collection may have found nothing to do only because this one was held.
+            self.space.set_stuck(false);
+        }
+    }
+
+    fn give_back(&self, id: SegmentId) {
         let geometry = self.log.geometry();
         // Segments that are used again at once keep their blocks: allocating them anew costs more
         // than it gives. A hint only: a device that refuses it loses nothing but efficiency.
-        if self.log.free_segments() > 2 * self.space.gc_goal() {
+        let is_ample = self.log.free_segments() > 2 * self.space.gc_goal();
+        if is_ample || is(Canary::CheckpointErased) {
             let _ = self
                 .log
                 .media()
@@ -268,10 +296,4 @@ impl Core {
     pub(crate) fn fail_internal(&self, what: &'static str) -> Error {
         self.log.fail(LogError::Internal(what)).into()
     }
-}
-
-/// Milliseconds since 1970, as expiry counts them.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |d| d.as_millis() as u64)
 }

@@ -18,15 +18,17 @@ use heliox_log::scan::{Scanned, SegmentScanner};
 use heliox_log::segments::Segment;
 use heliox_log::Stream;
 
+use crate::canary::{is, Canary};
 use crate::checkpoint;
-use crate::core::{now_ms, Core, Head};
+use crate::core::{Core, Head};
 use crate::error::Result;
 use crate::keys::StoreKeys;
 use crate::keyspaces::CHUNKS;
 use crate::large;
-use crate::read::{get, older_version, trace, with_scratch, OwnedRecord, Traced, View};
+use crate::read::{get, older_version, OwnedRecord, View};
 use crate::snapshots::DeadVersion;
-use crate::write::{append_and_install, healed_record, keep_tail_small, Expect, Installed};
+use crate::strangers::{heal_segment, is_even, mark_kept};
+use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
 
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
@@ -38,6 +40,13 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     };
     if let Some(first) = core.log.failure() {
         return Err(crate::error::Error::failed(&first.into()));
+    }
+    let (free, held) = (core.log.free_segments(), core.pins.held());
+    if held > 0 && (free + held >= core.space.gc_goal() || free <= core.space.data_floor()) {
+        // What a backup is about to give back is enough; or survivors would take what little is
+        // free, and give nothing back before it does.
+        core.space.set_stuck(false);
+        return Ok(false);
     }
     let waiting = retire_empty(core)?;
     if waiting.retired > 0 {
@@ -59,11 +68,19 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     }
     if waiting.need_checkpoint && core.log.free_segments() <= core.space.gc_goal() {
         checkpoint::run(core, checkpoint::Pace::Fast, false)?;
-        let gained = retire_empty(core)?.retired > 0;
-        core.space.set_stuck(!gained);
-        return Ok(gained);
+        if retire_empty(core)?.retired > 0 {
+            core.space.set_stuck(false);
+            return Ok(true);
+        }
+        // What even the checkpoint did not free does not keep others from being collected.
+        if let Some(victim) = choose_victim(core).filter(|_| is_tight) {
+            core.space.set_stuck(false);
+            collect(core, victim)?;
+            retire_empty(core)?;
+            return Ok(true);
+        }
     }
-    core.space.set_stuck(true);
+    core.space.set_stuck(held == 0);
     Ok(false)
 }
 
@@ -95,7 +112,7 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
         |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq).max(needed);
     let cut = core.checkpointed_cut.load(Ordering::Acquire);
     let covered = |s: &Segment| s.last_seq <= core.checkpointed() && s.removal_cut <= cut;
-    if empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
+    if !is(Canary::RetiredBeforeDurable) && empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
         core.sync()?;
     }
     for (id, segment) in empty {
@@ -103,14 +120,16 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
             waiting.need_checkpoint = true;
             continue;
         }
-        if unsynced(&segment) || pending.is_some_and(|first| segment.last_displaced >= first) {
+        let is_early = unsynced(&segment) && !is(Canary::RetiredBeforeDurable);
+        if is_early || pending.is_some_and(|first| segment.last_displaced >= first) {
             continue;
         }
         let agree = segment.displaced_sum == segment.appended_sum && !segment.voided;
-        if !agree || is_read(core, id) {
+        // Chunks of a large value go with its head, which therefore must be read before it goes.
+        if !agree || segment.heads || is_read(core, id) {
             // Verifying may give a stranger its entry back: then the next step retires it.
             collect(core, id)?;
-            if is_read(core, id) || !agree && heal_strangers(core, id, &segment)? {
+            if is_read(core, id) || !agree && heal_segment(core, id)? {
                 continue;
             }
             core.sync()?;
@@ -167,6 +186,10 @@ struct Harvest {
     live: Vec<OwnedRecordAt>,
     retained: Vec<(DeadVersion, OwnedRecord)>,
     dead_heads: Vec<OwnedRecord>,
+    /// All of the segment was read, and no batch in flight decides on what it holds.
+    is_settled: bool,
+    /// Its sums do not tell of a record that lost its entry to another key.
+    is_even: bool,
 }
 
 struct OwnedRecordAt {
@@ -176,23 +199,34 @@ struct OwnedRecordAt {
 
 /// Moves everything that is needed out of a segment.
 fn collect(core: &Core, id: SegmentId) -> Result<()> {
-    let mut harvest = harvest(core, id)?;
+    let harvest = harvest(core, id)?;
+    move_out(core, id, harvest)
+}
+
+fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
     harvest.live.sort_by(|a, b| {
         let by_keyspace = a.record.header.keyspace.cmp(&b.record.header.keyspace);
         by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
     });
+    let mut is_settled = harvest.is_settled;
     for survivor in &harvest.live {
-        if !drop_if_gone(core, survivor)? {
-            move_record(core, survivor)?;
-        }
+        let is_done = drop_if_gone(core, survivor, horizon(core))? || move_record(core, survivor)?;
+        // A head that was overwritten meanwhile is dead by now, and nobody looked at it as such.
+        is_settled &= is_done || !survivor.record.header.chunked;
         keep_tail_small(core)?;
+        core.settings.environment.breathe();
     }
     for (original, record) in &harvest.retained {
         retain(core, *original, record)?;
         keep_tail_small(core)?;
     }
-    for head in &harvest.dead_heads {
+    // While the sums tell of a stranger, it may be one of these.
+    is_settled &= harvest.dead_heads.is_empty() || harvest.is_even;
+    for head in harvest.dead_heads.iter().filter(|_| harvest.is_even) {
         forget_chunks(core, head)?;
+    }
+    if is_settled {
+        core.log.note_heads_settled(id);
     }
     Ok(())
 }
@@ -234,6 +268,12 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
             Scanned::Gap { error, .. } => damage = Some(error.to_string()),
         }
     }
+    harvest.is_settled = damage.is_none() && core.batches.pending_first().is_none();
+    harvest.is_even = is_even(
+        core,
+        id,
+        harvest.live.iter().map(|at| (at.location, &at.record)),
+    );
     if let Some(damage) = damage.filter(|_| segment.live() > 0) {
         quarantine(core, &segment, &damage)?;
     }
@@ -297,21 +337,27 @@ fn sort_out_dead(
     }
 }
 
-/// Takes the entry of an expired or range-deleted record away, if no snapshot reads it. The
-/// removal is not logged: the segment waits for a checkpoint that covers it.
-fn drop_if_gone(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
+/// Every snapshot, those to come included, sees all range deletes up to this order.
+fn horizon(core: &Core) -> SeqNo {
+    // Read first: a snapshot that is taken from here on is not older.
+    let now = core.log.last_seq();
+    core.snapshots.oldest().unwrap_or(now)
+}
+
+/// Takes the entry of a record away that has expired, or that a range delete up to the horizon
+/// covers. The removal is not logged: the segment waits for a checkpoint that covers it.
+fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool> {
     let record = at.record.record();
     if record.is_tombstone() {
         return Ok(false);
     }
-    let expired = record.header.expiry_ms.is_some_and(|e| e <= now_ms());
-    // Read first: a snapshot taken from here on sees all range deletes up to it.
-    let now = core.log.last_seq();
-    let oldest = core.snapshots.oldest().unwrap_or(now);
+    // A snapshot that is older than the record reads what the record displaced.
+    let expired =
+        record.header.expiry_ms.is_some_and(|e| e <= core.now_ms()) && record.version() <= horizon;
     let keyspace = record.header.keyspace;
     let covered = core
         .ranges
-        .covers(keyspace, record.key, record.version(), oldest);
+        .covers(keyspace, record.key, record.version(), horizon);
     if !expired && !covered {
         return Ok(false);
     }
@@ -332,20 +378,27 @@ pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, location: Locatio
         .index
         .update(key, &keys, |matches: &[Entry]| match matches {
             [one] if one.location == location => {
-                core.log.note_unlogged_removal(location);
+                core.log.note_unlogged_removal(location, key.hash());
                 (Action::Remove { old: location }, true)
             }
             _ => (Action::Keep, false),
         })?)
 }
 
-fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<()> {
+/// Copies a record that is live still. False if it is not any more.
+fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
     let record = at.record.record();
     let header = record.header;
     let mut copy = NewRecord::new(header.kind, header.keyspace, record.key, record.value);
     copy.version = Some(record.version());
     copy.link = header.older();
     copy.expiry_ms = header.expiry_ms;
+    if is(Canary::ExpiryForgotten) {
+        copy.expiry_ms = None;
+    }
+    if is(Canary::MoveForgetsVersion) {
+        copy.version = Some(core.log.last_seq());
+    }
     copy.chunked = header.chunked;
     let key = core.prepare(header.keyspace, record.key);
     let expect = Expect::Holds(at.location);
@@ -353,10 +406,14 @@ fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<()> {
     if let Installed::Done { appended, .. } = installed {
         core.counters.gc_moved_records.add(1);
         if header.kind == RecordKind::Tombstone {
+            if core.log.is_settled(at.location) {
+                mark_kept(core, appended.location, appended.seq);
+            }
             core.tombstones.lock().push_back(Head::of(&appended));
         }
+        return Ok(true);
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Copies a dead version that a snapshot reads, and says where it is now.
@@ -398,69 +455,5 @@ fn forget_chunks(core: &Core, head: &OwnedRecord) -> Result<()> {
     large::forget(core, id)
 }
 
-/// Gives every record of an emptied segment that lost its entry to another key an entry again.
-/// True if there was one.
-fn heal_strangers(core: &Core, id: SegmentId, segment: &Segment) -> Result<bool> {
-    let media = core.log.media();
-    let used = Some(segment.used_bytes);
-    let Ok(mut scanner) = SegmentScanner::load(&**media, core.log.geometry(), id, used) else {
-        return Ok(false);
-    };
-    if scanner.birth() != segment.birth {
-        return Ok(false);
-    }
-    let mut healed = false;
-    while let Some(item) = scanner.next() {
-        let Scanned::Record { record, .. } = item else {
-            continue;
-        };
-        let is_indexed = matches!(record.header.kind, RecordKind::Put | RecordKind::Tombstone);
-        if record.seq > segment.last_seq || !is_indexed {
-            continue;
-        }
-        let record = OwnedRecord::of(&record);
-        healed |= heal(core, &record, !segment.voided)?;
-    }
-    Ok(healed)
-}
-
-/// Heals one dead record if no entry's record is of its key and its key was not taken over rightly.
-/// `sums_differ`: the sums tell that a record of the segment lost its entry to another key.
-fn heal(core: &Core, stranger: &OwnedRecord, sums_differ: bool) -> Result<bool> {
-    let key = core.prepare(stranger.header.keyspace, &stranger.key);
-    let asked = core.log.last_seq();
-    let matches = core.index.lookup(&key);
-    let mut is_lost = false;
-    for entry in matches.iter() {
-        let head = Head {
-            location: entry.location,
-            asked,
-        };
-        match with_scratch(|scratch| trace(core, &key, head, scratch))? {
-            Traced::Own => return Ok(false),
-            Traced::Stale => return Ok(true),
-            Traced::Hidden(seq) if seq == stranger.seq => is_lost = true,
-            // A newer version of the key is hidden there; it is healed with its own segment.
-            Traced::Hidden(seq) if seq > stranger.seq => return Ok(false),
-            Traced::Hidden(_) | Traced::Origin => {}
-            // The chain no longer tells. Without the sums' word the record died rightly: else a key
-            // that was deleted would come back.
-            Traced::Broken => is_lost |= sums_differ,
-        }
-    }
-    if !is_lost || stranger.record().is_tombstone() {
-        return Ok(false);
-    }
-    core.counters.strangers_found.add(1);
-    let seen: Vec<_> = matches.iter().map(|e| e.location).collect();
-    let expect = Expect::Verified {
-        seen: &seen,
-        own: None,
-    };
-    let copy = healed_record(stranger);
-    let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
-    core.counters
-        .strangers_healed
-        .add(u64::from(matches!(installed, Installed::Done { .. })));
-    Ok(true)
-}
+#[cfg(test)]
+mod tests;

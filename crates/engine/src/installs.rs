@@ -1,15 +1,15 @@
 //! Records of the tail that wait for their place in the index.
 //!
-//! Replay in order of the log jumps about in the index; ordered by leaf, a million records at a
-//! time and over all cores, the same work is several times faster. Within a leaf the order of the
-//! log is kept: records of different keys may have displaced each other there. Between leaves it
-//! does not matter.
+//! Replay in order of the log jumps about in the index; ordered by leaf, many records at a time and
+//! over all cores, the same work is several times faster. Within a leaf the order of the log is
+//! kept: records of different keys may have displaced each other there. Between leaves it does not
+//! matter.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use heliox_format::ids::{KeyspaceId, Location, SeqNo};
+use heliox_format::ids::{Location, SeqNo};
 use heliox_index::{Action, Entry, Index, PreparedKey};
 use heliox_log::read::ReadBuf;
 use heliox_log::{Log, LogError};
@@ -17,33 +17,36 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::keys::ReplayKeys;
+use crate::leaves::Leaves;
+use crate::tail::{TailRecord, What};
 
-/// Records that are sorted together.
+/// Most records that are sorted together.
 const RECORDS_MAX: usize = 1 << 20;
-/// Bytes of keys that are sorted together.
-const KEY_BYTES_MAX: usize = 64 << 20;
+/// What a waiting record takes: itself, the number of its leaf, its place in their order.
+const RECORD_BYTES: usize = size_of::<TailRecord>() + 2 * size_of::<u32>();
 /// Fewer records than this are not worth a second thread.
 const RECORDS_PER_THREAD_MIN: usize = 4096;
-
-#[derive(Clone, Copy)]
-struct Install {
-    leaf: u32,
-    keyspace: KeyspaceId,
-    key_from: u32,
-    key_bytes: u32,
-    tombstone: bool,
-    seq: SeqNo,
-    location: Location,
-    displaced: Option<Location>,
-}
+/// Shares of the records for each thread: one that is slower takes fewer of them.
+const SHARES_PER_THREAD: usize = 8;
+/// Records that are brought together before they are installed, so that the misses of the cache
+/// which that takes overlap.
+const GATHERED: usize = 64;
 
 /// The waiting records.
-#[derive(Default)]
 pub(crate) struct Installs {
+    bytes_max: usize,
+    /// In the order of the log.
+    waiting: Vec<TailRecord>,
+    /// Their longer keys.
     keys: Vec<u8>,
-    waiting: Vec<Install>,
+    /// The leaf of each.
+    leaves: Vec<u32>,
+    /// Their numbers, ordered by leaf.
+    order: Vec<u32>,
     /// Entries that went because their locations hold other records by now.
     given_up: Mutex<HashSet<Location>>,
+    /// Entries, with the hashes of their keys, that went without a record in the run before.
+    swept: Mutex<Vec<(Location, u64)>>,
     damage: Mutex<Vec<String>>,
 }
 
@@ -52,46 +55,45 @@ pub(crate) struct Installs {
 struct Target<'a> {
     log: &'a Log,
     index: &'a Index,
-    seed: u64,
+    records: &'a [TailRecord],
     keys: &'a [u8],
     source: &'a ReplayKeys<'a>,
-}
-
-/// A record as replay gives it.
-pub(crate) struct TailRecord<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) key: &'a [u8],
-    pub(crate) tombstone: bool,
-    pub(crate) seq: SeqNo,
-    pub(crate) location: Location,
-    pub(crate) displaced: Option<Location>,
+    swept: &'a Mutex<Vec<(Location, u64)>>,
 }
 
 impl Installs {
-    /// Adds a record.
-    pub(crate) fn push(&mut self, record: &TailRecord<'_>) {
-        self.waiting.push(Install {
-            leaf: 0,
-            keyspace: record.keyspace,
-            key_from: self.keys.len() as u32,
-            key_bytes: record.key.len() as u32,
-            tombstone: record.tombstone,
-            seq: record.seq,
-            location: record.location,
-            displaced: record.displaced,
-        });
-        self.keys.extend_from_slice(record.key);
+    /// None wait. Those that wait are to take about so many bytes at most.
+    pub(crate) fn new(bytes_max: usize) -> Installs {
+        Installs {
+            bytes_max,
+            waiting: Vec::new(),
+            keys: Vec::new(),
+            leaves: Vec::new(),
+            order: Vec::new(),
+            given_up: Mutex::default(),
+            swept: Mutex::default(),
+            damage: Mutex::default(),
+        }
+    }
+
+    /// Adds a record and its key.
+    pub(crate) fn push(&mut self, record: &TailRecord, key: &[u8]) {
+        self.waiting.push(record.moved(key, &mut self.keys));
     }
 
     /// True if it is time to apply.
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() >= RECORDS_MAX || self.keys.len() >= KEY_BYTES_MAX
+        let count = self.waiting.len();
+        count >= RECORDS_MAX || count * RECORD_BYTES + self.keys.len() >= self.bytes_max
     }
 
     /// Puts all waiting records into the index. Gives the orders of records that displaced one
     /// which the index does not know: signs of damage before them.
-    pub(crate) fn apply(&mut self, log: &Log, index: &Index, seed: u64) -> Result<Vec<SeqNo>> {
-        let keys = &self.keys;
+    pub(crate) fn apply(&mut self, log: &Log, index: &Index, threads: usize) -> Result<Vec<SeqNo>> {
+        let threads = threads.clamp(1, 1 + self.waiting.len() / RECORDS_PER_THREAD_MIN);
+        let leaves = Leaves::new(index.fences());
+        self.find_leaves(&leaves, threads)?;
+        self.order_by_leaf(leaves.count());
         let source = ReplayKeys {
             log,
             given_up: &self.given_up,
@@ -100,39 +102,102 @@ impl Installs {
         let target = Target {
             log,
             index,
-            seed,
-            keys,
+            records: &self.waiting,
+            keys: &self.keys,
             source: &source,
+            swept: &self.swept,
         };
-        let leaves = Leaves::new(index.fences());
-        for install in &mut self.waiting {
-            install.leaf = leaves.of(install.keyspace, key_of(keys, install));
-        }
-        self.waiting.sort_unstable_by_key(|i| (i.leaf, i.seq));
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let share = self
-            .waiting
-            .len()
-            .div_ceil(threads)
-            .max(RECORDS_PER_THREAD_MIN);
-        let mut rest = &self.waiting[..];
-        let mut missed = Vec::new();
-        thread::scope(|scope| {
-            let mut running = Vec::new();
-            while !rest.is_empty() {
-                let (mine, others) = rest.split_at(border(rest, share));
-                rest = others;
-                running.push(scope.spawn(move || apply_in_order(target, mine)));
+        let shares = self.shares(threads);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut missed = Vec::new();
+            while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
+                apply_in_order(target, share, &mut missed)?;
             }
-            for thread in running {
+            Ok::<_, Error>(missed)
+        };
+        let missed = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut missed = work()?;
+            for thread in others {
                 let ended = thread.join();
                 missed.extend(ended.map_err(|_| Error::internal("replay panicked"))??);
             }
-            Ok::<_, Error>(())
+            Ok::<_, Error>(missed)
         })?;
         self.keys.clear();
         self.waiting.clear();
         Ok(missed)
+    }
+
+    fn find_leaves(&mut self, leaves: &Leaves, threads: usize) -> Result<()> {
+        let (records, keys) = (&self.waiting, &self.keys);
+        self.leaves.clear();
+        self.leaves.resize(records.len(), 0);
+        let share = records.len().div_ceil(threads).max(1);
+        let find = |records: &[TailRecord], found: &mut [u32]| {
+            for (record, leaf) in records.iter().zip(found) {
+                *leaf = leaves.of(record.keyspace, record.key(keys));
+            }
+        };
+        let mut shares = records.chunks(share).zip(self.leaves.chunks_mut(share));
+        thread::scope(|scope| {
+            let own = shares.next();
+            let others: Vec<_> = shares
+                .map(|(records, found)| scope.spawn(move || find(records, found)))
+                .collect();
+            if let Some((records, found)) = own {
+                find(records, found);
+            }
+            let mut ended = others.into_iter().map(thread::ScopedJoinHandle::join);
+            ended.try_for_each(|e| e.map_err(|_| Error::internal("replay panicked")))
+        })
+    }
+
+    /// Counts, and so keeps the order of the log within each leaf.
+    fn order_by_leaf(&mut self, leaves: usize) {
+        let mut starts = vec![0u32; leaves + 1];
+        for leaf in &self.leaves {
+            starts[*leaf as usize + 1] += 1;
+        }
+        let mut before = 0;
+        for start in &mut starts {
+            before += *start;
+            *start = before;
+        }
+        self.order.clear();
+        self.order.resize(self.leaves.len(), 0);
+        for (number, leaf) in self.leaves.iter().enumerate() {
+            let place = &mut starts[*leaf as usize];
+            self.order[*place as usize] = number as u32;
+            *place += 1;
+        }
+    }
+
+    /// The order, cut so that no leaf is in two shares.
+    fn shares(&self, threads: usize) -> Vec<&[u32]> {
+        let share = match threads {
+            1 => self.order.len(),
+            _ => self.order.len().div_ceil(threads * SHARES_PER_THREAD),
+        };
+        let leaf = |number: u32| self.leaves[number as usize];
+        let (mut shares, mut rest) = (Vec::new(), &self.order[..]);
+        while !rest.is_empty() {
+            let mut at = share.clamp(1, rest.len());
+            while at < rest.len() && leaf(rest[at - 1]) == leaf(rest[at]) {
+                at += 1;
+            }
+            let (mine, others) = rest.split_at(at);
+            shares.push(mine);
+            rest = others;
+        }
+        shares
+    }
+
+    /// Entries that had gone without a record, as records after that tell, with the hashes of their
+    /// keys; told once.
+    pub(crate) fn take_swept(&mut self) -> Vec<(Location, u64)> {
+        std::mem::take(self.swept.get_mut())
     }
 
     /// What was found damaged so far, in words; told once.
@@ -141,101 +206,26 @@ impl Installs {
     }
 }
 
-fn key_of<'k>(keys: &'k [u8], install: &Install) -> &'k [u8] {
-    let from = install.key_from as usize;
-    &keys[from..from + install.key_bytes as usize]
-}
-
-/// The leaves that the index has now, to be found by key.
-struct Leaves {
-    /// Lower fences of all leaves but the first.
-    fences: Vec<Vec<u8>>,
-    /// What all fences begin with.
-    common: Vec<u8>,
-    /// The eight bytes of each fence after that, which nearly always decide.
-    heads: Vec<u64>,
-}
-
-impl Leaves {
-    fn new(fences: Vec<Vec<u8>>) -> Leaves {
-        let common = match (fences.first(), fences.last()) {
-            (Some(first), Some(last)) => {
-                let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-                first[..same].to_vec()
+fn apply_in_order(target: Target<'_>, order: &[u32], missed: &mut Vec<SeqNo>) -> Result<()> {
+    let mut gathered = Vec::with_capacity(GATHERED);
+    for some in order.chunks(GATHERED) {
+        gathered.clear();
+        gathered.extend(some.iter().map(|number| target.records[*number as usize]));
+        for record in &gathered {
+            let key = record.key(target.keys);
+            let key = PreparedKey::of_hashed(record.hash, record.keyspace, key);
+            let new = Entry {
+                location: record.location,
+                tombstone: record.what == What::Tombstone,
+            };
+            match install(target, &key, new, record.displaced())? {
+                Fit::Exact => {}
+                Fit::Beside => install_beside(target, &key, new)?,
+                Fit::Missed => missed.push(record.seq),
             }
-            _ => Vec::new(),
-        };
-        let heads = fences.iter().map(|f| head(&f[common.len()..])).collect();
-        Leaves {
-            fences,
-            common,
-            heads,
         }
     }
-
-    fn of(&self, keyspace: KeyspaceId, key: &[u8]) -> u32 {
-        let id = keyspace.0.to_be_bytes();
-        let skip = self.common.len();
-        let n = if skip >= id.len() && key.len() >= skip - id.len() {
-            match compare(&self.common, &id, &key[..skip - id.len()]) {
-                Ordering::Equal => self.after_common(&key[skip - id.len()..], &id, key),
-                Ordering::Greater => 0,
-                Ordering::Less => self.fences.len(),
-            }
-        } else {
-            self.fences
-                .partition_point(|f| compare(f, &id, key) != Ordering::Greater)
-        };
-        n as u32
-    }
-
-    fn after_common(&self, rest: &[u8], id: &[u8; 4], key: &[u8]) -> usize {
-        let wanted = head(rest);
-        let from = self.heads.partition_point(|h| *h < wanted);
-        let to = from + self.heads[from..].partition_point(|h| *h == wanted);
-        let is_past = |f: &Vec<u8>| compare(f, id, key) != Ordering::Greater;
-        from + self.fences[from..to].partition_point(is_past)
-    }
-}
-
-/// The first eight bytes, zeros after the end.
-fn head(bytes: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let n = bytes.len().min(8);
-    head[..n].copy_from_slice(&bytes[..n]);
-    u64::from_be_bytes(head)
-}
-
-/// Compares an internal key with a keyspace and key that are not put together.
-fn compare(internal: &[u8], keyspace: &[u8; 4], key: &[u8]) -> Ordering {
-    let (id, rest) = internal.split_at(internal.len().min(keyspace.len()));
-    id.cmp(&keyspace[..]).then_with(|| rest.cmp(key))
-}
-
-/// Where to cut about `share` records off so that no leaf is on both sides.
-fn border(records: &[Install], share: usize) -> usize {
-    let mut at = share.min(records.len());
-    while at < records.len() && records[at - 1].leaf == records[at].leaf {
-        at += 1;
-    }
-    at
-}
-
-fn apply_in_order(target: Target<'_>, records: &[Install]) -> Result<Vec<SeqNo>> {
-    let mut missed = Vec::new();
-    for record in records {
-        let key = PreparedKey::new(target.seed, record.keyspace, key_of(target.keys, record));
-        let new = Entry {
-            location: record.location,
-            tombstone: record.tombstone,
-        };
-        match install(target, &key, new, record.displaced)? {
-            Fit::Exact => {}
-            Fit::Beside => install_beside(target, &key, new)?,
-            Fit::Missed => missed.push(record.seq),
-        }
-    }
-    Ok(missed)
+    Ok(())
 }
 
 /// How a record met the index.
@@ -300,59 +290,12 @@ fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Resu
         }
     }
     let action = match swept {
-        Some(old) => Action::Replace { old, new },
+        Some(old) => {
+            target.swept.lock().push((old, key.hash()));
+            Action::Replace { old, new }
+        }
         None => Action::Insert(new),
     };
     let source = target.source;
     Ok(target.index.update(key, source, |_| (action, ()))?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leaves_are_found_as_by_comparing_whole_keys() {
-        let internal = |id: u32, key: &[u8]| [&id.to_be_bytes()[..], key].concat();
-        let keys: [&[u8]; 9] = [
-            b"",
-            b"\0",
-            b"a",
-            b"aa",
-            b"common",
-            b"common1",
-            b"common12345678",
-            b"common2",
-            b"z",
-        ];
-        let sets: [Vec<Vec<u8>>; 4] = [
-            Vec::new(),
-            vec![internal(1, b"common12345678")],
-            vec![
-                internal(1, b"common1"),
-                internal(1, b"common12345678"),
-                internal(1, b"common2"),
-            ],
-            vec![
-                internal(0, b"z"),
-                internal(1, b""),
-                internal(1, b"aa"),
-                internal(2, b"a"),
-            ],
-        ];
-        for fences in sets {
-            let leaves = Leaves::new(fences.clone());
-            for id in 0..4 {
-                for key in keys {
-                    let whole = internal(id, key);
-                    let wanted = fences.partition_point(|f| *f <= whole);
-                    assert_eq!(
-                        leaves.of(KeyspaceId(id), key) as usize,
-                        wanted,
-                        "{id} {key:?}"
-                    );
-                }
-            }
-        }
-    }
 }

@@ -32,12 +32,16 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod backup;
 mod batch;
 mod batches;
 mod cache;
+#[doc(hidden)]
+pub mod canary;
 mod check;
 mod checkpoint;
 mod core;
+mod environment;
 mod error;
 mod gc;
 mod installs;
@@ -45,9 +49,11 @@ mod keys;
 mod keyspace;
 mod keyspaces;
 mod large;
+mod leaves;
 mod load;
 mod multi_get;
 mod options;
+mod pins;
 mod range_delete;
 mod ranges;
 mod read;
@@ -60,11 +66,20 @@ mod snapshots;
 mod space;
 mod stats;
 mod store;
+mod strangers;
 mod sweep;
+mod tail;
 mod write;
 
+#[doc(hidden)]
+pub use background::Step;
+pub use backup::{
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, RestoreReport, VerifyReport,
+};
 pub use batch::Batch;
 pub use check::{CheckProgress, CheckReport};
+#[doc(hidden)]
+pub use environment::Simulation;
 pub use error::{Error, ErrorKind, Result};
 pub use heliox_media::{IoMode, Media};
 pub use keyspace::{Approximate, Iter, IterOptions, Keyspace};

@@ -1,6 +1,9 @@
 //! Loading the newest checkpoint: its chain of segments, its chunks in order, the accounts and the
 //! index. Reads only; everything is verified before it is used.
 
+use std::sync::mpsc;
+use std::thread;
+
 use heliox_format::bytes::Reader;
 use heliox_format::checkpoint::{
     open_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
@@ -11,25 +14,29 @@ use heliox_format::segment::SegmentKind;
 use heliox_format::superblock::{CheckpointRoot, Superblock};
 use heliox_index::{Index, IndexLoader, IndexOptions};
 use heliox_log::geometry::LogGeometry;
-use heliox_log::scan::read_segment_header;
+use heliox_log::scan::{read_segment_header, read_whole};
 use heliox_media::{AlignedBuf, Media};
 
 use crate::error::{Error, Result};
+use crate::leaves::Leaves;
 
 /// The order at which each leaf image was copied, by the leaf's first internal key.
 #[derive(Default)]
 pub(crate) struct CopyOrders {
-    fences: Vec<Vec<u8>>,
+    leaves: Leaves,
     orders: Vec<SeqNo>,
     /// The order of the copy made last.
     pub(crate) youngest: SeqNo,
 }
 
 impl CopyOrders {
-    fn push(&mut self, fence: Vec<u8>, at: SeqNo) {
-        self.fences.push(fence);
-        self.orders.push(at);
-        self.youngest = self.youngest.max(at);
+    /// Of the orders of all leaves, and the lower fences of all but the first.
+    fn new(fences: Vec<Vec<u8>>, orders: Vec<SeqNo>) -> CopyOrders {
+        CopyOrders {
+            leaves: Leaves::new(fences),
+            youngest: orders.iter().copied().max().unwrap_or_default(),
+            orders,
+        }
     }
 
     /// True if the image already has the effect of the record.
@@ -37,9 +44,8 @@ impl CopyOrders {
         if seq > self.youngest {
             return false;
         }
-        let internal = [&keyspace.0.to_be_bytes()[..], key].concat();
-        let n = self.fences.partition_point(|fence| *fence <= internal);
-        n > 0 && seq <= self.orders[n - 1]
+        let leaf = self.leaves.of(keyspace, key) as usize;
+        self.orders.get(leaf).is_some_and(|at| seq <= *at)
     }
 }
 
@@ -63,12 +69,14 @@ impl Loaded {
     }
 }
 
-/// Loads the checkpoint that the superblock names; an empty store if it names none.
+/// Loads the checkpoint that the superblock names; an empty store if it names none. `ahead`: a
+/// thread reads the next segment while this one takes the last one apart.
 pub(crate) fn load_checkpoint(
     media: &dyn Media,
     geometry: &LogGeometry,
     superblock: &Superblock,
     options: IndexOptions,
+    ahead: bool,
 ) -> Result<Loaded> {
     let Some(root) = superblock.checkpoint else {
         let meta = CheckpointMeta {
@@ -85,10 +93,48 @@ pub(crate) fn load_checkpoint(
     };
     let chain = checkpoint_chain(media, geometry, &root)?;
     let mut loading = Loading::new(root, options);
-    for (id, _) in &chain {
-        loading.take_segment(media, geometry, *id)?;
+    if ahead {
+        load_ahead(media, geometry, &chain, &mut loading)?;
+    } else {
+        let mut memory = None;
+        for (id, _) in &chain {
+            let filled = read_segment(media, geometry, *id, memory.take())?;
+            loading.take_segment(geometry, *id, &filled)?;
+            memory = Some(filled);
+        }
     }
     loading.finish(chain)
+}
+
+/// Two segments are in memory at a time: one is read while the other is taken apart.
+fn load_ahead(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    chain: &[(SegmentId, Birth)],
+    loading: &mut Loading,
+) -> Result<()> {
+    thread::scope(|scope| {
+        let (give, filled) = mpsc::sync_channel(0);
+        let (give_back, spare) = mpsc::channel();
+        scope.spawn(move || {
+            for (id, _) in chain {
+                let read = read_segment(media, geometry, *id, spare.try_recv().ok());
+                let is_last = read.is_err();
+                if give.send(read).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        for (id, _) in chain {
+            let read = filled.recv();
+            let memory =
+                read.map_err(|_| Error::internal("a read of the checkpoint ended early"))??;
+            loading.take_segment(geometry, *id, &memory)?;
+            // Nobody takes it after the last read.
+            let _ = give_back.send(memory);
+        }
+        Ok(())
+    })
 }
 
 /// A checkpoint of which some chunks are loaded.
@@ -96,7 +142,10 @@ struct Loading {
     root: CheckpointRoot,
     meta_bytes: Vec<u8>,
     loader: IndexLoader,
-    orders: CopyOrders,
+    /// Lower fences of all leaves but the first.
+    fences: Vec<Vec<u8>>,
+    /// When each leaf was copied.
+    orders: Vec<SeqNo>,
     /// Leaf images that are not whole yet.
     leaves: Vec<u8>,
     /// The number of the next chunk.
@@ -113,7 +162,8 @@ impl Loading {
             root,
             meta_bytes: Vec::new(),
             loader: Index::loader(options),
-            orders: CopyOrders::default(),
+            fences: Vec::new(),
+            orders: Vec::new(),
             leaves: Vec::new(),
             number: 0,
             ended: false,
@@ -123,13 +173,7 @@ impl Loading {
     }
 
     /// Loads the chunks of one segment.
-    fn take_segment(
-        &mut self,
-        media: &dyn Media,
-        geometry: &LogGeometry,
-        id: SegmentId,
-    ) -> Result<()> {
-        let memory = read_segment(media, geometry, id)?;
+    fn take_segment(&mut self, geometry: &LogGeometry, id: SegmentId, memory: &[u8]) -> Result<()> {
         self.bytes_read += memory.len() as u64;
         let mut at = geometry.sector_bytes;
         while !self.ended && at + CHUNK_HEADER_BYTES <= memory.len() {
@@ -183,7 +227,10 @@ impl Loading {
                 .loader
                 .push(&mut image)
                 .map_err(|e| Error::damaged(format!("a leaf image of the index: {e}")))?;
-            self.orders.push(fence, SeqNo(at));
+            if !self.orders.is_empty() {
+                self.fences.push(fence);
+            }
+            self.orders.push(SeqNo(at));
             used = self.leaves.len() - reader.rest().len();
         }
         self.leaves.drain(..used);
@@ -207,7 +254,7 @@ impl Loading {
         Ok(Loaded {
             meta,
             index,
-            orders: self.orders,
+            orders: CopyOrders::new(self.fences, self.orders),
             checkpoint_segments: chain,
             bytes_read: self.bytes_read,
         })
@@ -252,10 +299,17 @@ fn checkpoint_chain(
     Ok(chain)
 }
 
-fn read_segment(media: &dyn Media, geometry: &LogGeometry, id: SegmentId) -> Result<AlignedBuf> {
-    let mut memory = AlignedBuf::for_read(geometry.segment_bytes as usize)?;
-    for (i, piece) in memory.chunks_mut(1 << 20).enumerate() {
-        media.read_at(geometry.start(id) + ((i as u64) << 20), piece)?;
-    }
+/// Reads a segment, into memory of an earlier one if there is some.
+fn read_segment(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    id: SegmentId,
+    spare: Option<AlignedBuf>,
+) -> Result<AlignedBuf> {
+    let mut memory = match spare {
+        Some(spare) => spare,
+        None => AlignedBuf::for_read(geometry.segment_bytes as usize)?,
+    };
+    read_whole(media, geometry.start(id), &mut memory)?;
     Ok(memory)
 }

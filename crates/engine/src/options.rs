@@ -17,6 +17,7 @@ use heliox_format::record::EXPIRY_MS_MAX;
 use heliox_media::space::memory_limit_bytes;
 use heliox_media::{IoMode, Media};
 
+use crate::environment::{Environment, Simulation};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Least memory a store runs with.
@@ -169,6 +170,7 @@ pub struct Options {
     background: bool,
     fingerprint_bits: u32,
     hash_seed: Option<u64>,
+    simulation: Option<Arc<dyn Simulation>>,
 }
 
 impl Default for Options {
@@ -187,6 +189,7 @@ impl Default for Options {
             background: true,
             fingerprint_bits: FINGERPRINT_BITS_MAX,
             hash_seed: None,
+            simulation: None,
         }
     }
 }
@@ -322,6 +325,15 @@ impl Options {
         self.background = background;
         self
     }
+
+    /// Simulated surroundings instead of the system's; the store has no threads then.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn simulation(mut self, simulation: Arc<dyn Simulation>) -> Options {
+        self.simulation = Some(simulation);
+        self.background = false;
+        self
+    }
 }
 
 impl fmt::Debug for Options {
@@ -370,6 +382,7 @@ pub(crate) struct Settings {
     pub(crate) fingerprint_bits: u32,
     /// `None`: draw it when the store is created.
     pub(crate) hash_seed: Option<u64>,
+    pub(crate) environment: Environment,
 }
 
 impl Options {
@@ -404,6 +417,7 @@ impl Options {
             background: self.background,
             fingerprint_bits: self.fingerprint_bits,
             hash_seed: self.hash_seed,
+            environment: Environment::new(self.simulation.clone()),
         })
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_format::limits::RANGE_DELETES_MAX;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 /// One interval and how far its sweep is.
 #[derive(Clone, Debug)]
@@ -79,6 +79,22 @@ impl Ranges {
         ranges
             .iter()
             .any(|r| r.entry.seq > version && r.entry.seq <= at && holds(&r.entry, keyspace, key))
+    }
+
+    /// Keeps range deletes from getting an order while the guard lives; none if a version of this
+    /// order is gone already. Whoever has read a value holds it over the append of what depends on
+    /// it: else a range delete could come between, and what it took away would be back.
+    pub(crate) fn hold(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        version: SeqNo,
+    ) -> Option<RwLockReadGuard<'_, Vec<RangeState>>> {
+        let ranges = self.ranges.read();
+        let is_gone = ranges
+            .iter()
+            .any(|r| r.entry.seq > version && holds(&r.entry, keyspace, key));
+        (!is_gone).then_some(ranges)
     }
 
     /// All intervals, for a checkpoint.

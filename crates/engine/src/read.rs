@@ -11,9 +11,10 @@ use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::record::{decode_header, Decoded, Record, RecordHeader, RecordKind};
 use heliox_index::{Entry, PreparedKey};
 use heliox_log::read::{Found, ReadBuf};
+use heliox_log::sums::{difference, Settlement};
 use smallvec::SmallVec;
 
-use crate::core::{now_ms, Core, Head};
+use crate::core::{Core, Head};
 use crate::error::Result;
 use crate::snapshots::DeadVersion;
 
@@ -179,12 +180,20 @@ pub(crate) fn follow_chain(
     Ok(Chain::Absent)
 }
 
+/// The newest record of a key that lies under records of another key.
+pub(crate) struct Hidden {
+    pub(crate) seq: SeqNo,
+    pub(crate) version: SeqNo,
+    /// What settles it, if it still lies where it was displaced.
+    pub(crate) settlement: Option<Settlement>,
+}
+
 /// Where a key is in the chain of an entry, whatever a view would see.
 pub(crate) enum Traced {
     /// The entry's own record is of the key.
     Own,
-    /// A record of the key, of this order, lies under records of another key.
-    Hidden(SeqNo),
+    /// A record of the key lies under records of another key.
+    Hidden(Hidden),
     /// The chain is whole and holds no record of the key.
     Origin,
     /// The chain leads to a record that is gone.
@@ -208,16 +217,38 @@ pub(crate) fn trace(
         return Ok(Traced::Own);
     }
     let mut older = older_version(&record);
+    let mut by = hash_of(core, &record);
     while let Some(dead) = older {
-        let Some(record) = read_version(core, dead, scratch)? else {
+        let Some(linked) = read_link(core, dead, scratch)? else {
             return Ok(Traced::Broken);
         };
-        if is_own(&record.record()) {
-            return Ok(Traced::Hidden(record.seq));
+        let record = linked.record.record();
+        if is_own(&record) {
+            return Ok(Traced::Hidden(Hidden {
+                seq: record.seq,
+                version: record.version(),
+                settlement: settlement(core, &linked, by),
+            }));
         }
-        older = older_version(&record.record());
+        by = hash_of(core, &record);
+        older = older_version(&record);
     }
     Ok(Traced::Origin)
+}
+
+pub(crate) fn hash_of(core: &Core, record: &Record<'_>) -> u64 {
+    PreparedKey::hash_of(core.hash_seed, record.header.keyspace, record.key)
+}
+
+/// What settles a record that was displaced by one of another key, with the hash `by`.
+pub(crate) fn settlement(core: &Core, linked: &Linked, by: u64) -> Option<Settlement> {
+    let location = linked.place?;
+    let own = hash_of(core, &linked.record.record());
+    Some(Settlement {
+        location,
+        seq: linked.record.seq,
+        difference: difference(location, own, by),
+    })
 }
 
 enum Look {
@@ -258,7 +289,10 @@ pub(crate) fn is_visible(core: &Core, record: &Record<'_>, view: View) -> bool {
 /// True if the record, which the view sees, says that the key is not there.
 pub(crate) fn is_gone(core: &Core, record: &Record<'_>, view: View) -> bool {
     record.is_tombstone()
-        || record.header.expiry_ms.is_some_and(|at| at <= now_ms())
+        || record
+            .header
+            .expiry_ms
+            .is_some_and(|at| at <= core.now_ms())
         || core.ranges.covers(
             record.header.keyspace,
             record.key,
@@ -345,32 +379,58 @@ pub(crate) fn note_read(core: &Core, location: Location, found: &Found<'_>) {
     }
 }
 
-/// The record that a link points to, in its place or where garbage collection copied it; if it
-/// was dropped because no snapshot sees it, the next older one that was not.
+/// What a link led to.
+pub(crate) struct Linked {
+    pub(crate) record: OwnedRecord,
+    /// The location that the link names, if the record still lies there.
+    pub(crate) place: Option<Location>,
+}
+
+/// As [`read_link`], the record alone.
 pub(crate) fn read_version(
     core: &Core,
     dead: DeadVersion,
     scratch: &mut Scratch,
 ) -> Result<Option<OwnedRecord>> {
+    Ok(read_link(core, dead, scratch)?.map(|linked| linked.record))
+}
+
+/// The record that a link points to, in its place or where garbage collection copied it; if it
+/// was dropped because no snapshot sees it, the next older one that was not.
+pub(crate) fn read_link(
+    core: &Core,
+    dead: DeadVersion,
+    scratch: &mut Scratch,
+) -> Result<Option<Linked>> {
     let mut next = Some(dead);
-    while let Some(dead) = next {
-        if let Some(record) = read_dead(core, dead, scratch)? {
-            return Ok(Some(record));
+    while let Some(at) = next {
+        if let Some(mut linked) = read_dead(core, at, scratch)? {
+            // Of one further below nobody knows here what displaced it.
+            linked.place = linked.place.filter(|_| at == dead);
+            return Ok(Some(linked));
         }
         // No snapshot needed it, but one may need what lies below.
-        next = core.snapshots.below(dead);
+        next = core.snapshots.below(at);
     }
     Ok(None)
 }
 
 /// The record of one dead version, in its place or where it was copied.
-fn read_dead(core: &Core, dead: DeadVersion, scratch: &mut Scratch) -> Result<Option<OwnedRecord>> {
+fn read_dead(core: &Core, dead: DeadVersion, scratch: &mut Scratch) -> Result<Option<Linked>> {
     let segment = core.log.geometry().segment_at(dead.location);
     if let Some(id) = segment.filter(|id| is_link_alive(core, *id, dead.death)) {
         // Not through the cache: it holds what entries point to, and this is no such record.
         let found = core.log.read(dead.location, &mut scratch.read);
-        if is_link_alive(core, id, dead.death) {
-            return Ok(found?.map(|f| OwnedRecord::of(&f.record)));
+        // Emptied and given back by the run before, of which recovery does not know: whatever was
+        // needed is elsewhere.
+        let is_given_back = matches!(found, Err(heliox_log::LogError::Damaged(_)))
+            && dead.death <= core.recovered
+            && core.log.segment(id).live() == 0;
+        if is_link_alive(core, id, dead.death) && !is_given_back {
+            return Ok(found?.map(|f| Linked {
+                record: OwnedRecord::of(&f.record),
+                place: Some(dead.location),
+            }));
         }
     }
     let mut last = None;
@@ -382,7 +442,10 @@ fn read_dead(core: &Core, dead: DeadVersion, scratch: &mut Scratch) -> Result<Op
             return Ok(None);
         };
         if let Some(record) = fetch(core, Head { location, asked }, scratch)? {
-            return Ok(Some(OwnedRecord::of(&record)));
+            return Ok(Some(Linked {
+                record: OwnedRecord::of(&record),
+                place: None,
+            }));
         }
         last = copy;
     }
@@ -395,8 +458,6 @@ fn is_link_alive(core: &Core, segment: SegmentId, death: SeqNo) -> bool {
 }
 
 // ---- the cache's form of a record: its order, its header, key and value ----
-
-const SEQ_BYTES: usize = 8;
 
 /// How a record comes into the cache.
 #[derive(Clone, Copy)]
@@ -421,10 +482,11 @@ pub(crate) fn cache_record(
         return;
     }
     let mut head: SmallVec<[u8; 96]> = SmallVec::new();
-    head.extend_from_slice(&record.seq.0.to_le_bytes());
     let mut header = record.header;
     header.seq_gap = 0;
-    header.encode(&mut CachedHead(&mut head));
+    let mut to = CachedHead(&mut head);
+    to.put_varint(record.seq.0);
+    header.encode(&mut to);
     let parts = [&head, record.key, record.value];
     match arrival {
         Arrival::Read => core.cache.insert(location, birth, &parts),
@@ -445,8 +507,9 @@ impl WriteBytes for CachedHead<'_> {
 }
 
 fn decode_cached(bytes: &[u8]) -> Option<Record<'_>> {
-    let seq = SeqNo(Reader::new(bytes).u64()?);
-    let rest = bytes.get(SEQ_BYTES..)?;
+    let mut reader = Reader::new(bytes);
+    let seq = SeqNo(reader.varint()?);
+    let rest = reader.rest();
     match decode_header(0, rest) {
         Ok(Decoded::Record(header, header_bytes)) => {
             let body = rest.get(header_bytes..header_bytes + header.body_bytes())?;
@@ -514,6 +577,8 @@ pub(crate) struct Present {
     pub(crate) own: Option<Location>,
     /// The key's record, if it has a value.
     pub(crate) value: Option<OwnedRecord>,
+    /// What settles a version that lies under another key's: it goes with whatever takes its place.
+    pub(crate) hidden: Option<Settlement>,
 }
 
 /// Reads what a key is now, verified by its record, with the entries that a condition can name. None
@@ -524,11 +589,17 @@ pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Opti
         let matches = core.index.lookup(key);
         let seen: SmallVec<[Location; 2]> = matches.iter().map(|e| e.location).collect();
         match with_scratch(|scratch| present_of(core, key, &seen, asked, scratch))? {
-            Some((own, value, pending)) => {
+            Some((own, value, hidden, pending)) => {
                 if pending {
                     return Ok(None);
                 }
-                return Ok(Some(Present { seen, own, value }));
+                let present = Present {
+                    seen,
+                    own,
+                    value,
+                    hidden,
+                };
+                return Ok(Some(present));
             }
             None => back_off(attempt),
         }
@@ -536,7 +607,12 @@ pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Opti
     Err(core.fail_internal("an index entry points to no record"))
 }
 
-type PresentParts = (Option<Location>, Option<OwnedRecord>, bool);
+type PresentParts = (
+    Option<Location>,
+    Option<OwnedRecord>,
+    Option<Settlement>,
+    bool,
+);
 
 fn present_of(
     core: &Core,
@@ -546,7 +622,7 @@ fn present_of(
     scratch: &mut Scratch,
 ) -> Result<Option<PresentParts>> {
     let (mut own, mut newest) = (None, SeqNo::ZERO);
-    let mut value: Option<OwnedRecord> = None;
+    let (mut value, mut hidden) = (None, None);
     for location in seen {
         let head = Head {
             location: *location,
@@ -556,7 +632,7 @@ fn present_of(
             return Ok(None);
         };
         if core.batches.is_pending(&record) {
-            return Ok(Some((None, None, true)));
+            return Ok(Some((None, None, None, true)));
         }
         let is_own = record.key == key.key() && record.header.keyspace == key.keyspace();
         let mut copy = None;
@@ -572,11 +648,13 @@ fn present_of(
         };
         if is_own {
             own = Some(*location);
+        } else if let Traced::Hidden(found) = trace(core, key, head, scratch)? {
+            hidden = found.settlement;
         }
         if version >= newest {
             newest = version;
             value = found;
         }
     }
-    Ok(Some((own, value, false)))
+    Ok(Some((own, value, hidden, false)))
 }

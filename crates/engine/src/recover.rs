@@ -6,29 +6,39 @@
 //! the superblock durably gets a new incarnation and the cut of the one before.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 
 use heliox_format::bytes::Reader;
 use heliox_format::checkpoint::{CheckpointMeta, RangeEntry, SegmentEntry};
-use heliox_format::frame::advance;
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::record::RecordKind;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{Cut, Superblock};
-use heliox_index::{Index, IndexOptions, PreparedKey};
+use heliox_index::{Index, IndexOptions};
 use heliox_log::geometry::LogGeometry;
-use heliox_log::scan::{find_segment_headers, Scanned, SegmentScanner};
+use heliox_log::scan::find_segment_headers;
 use heliox_log::segments::{SegmentState, SegmentTable};
+use heliox_log::sums::weight;
 use heliox_log::{Log, LogOptions};
 use heliox_media::Media;
 
+use crate::canary::{is, Canary};
 use crate::error::{Error, Result};
-use crate::installs::{Installs, TailRecord};
-use crate::load::{load_checkpoint, Loaded};
+use crate::installs::Installs;
+use crate::load::{load_checkpoint, CopyOrders, Loaded};
+use crate::options::Settings;
 use crate::read::OwnedRecord;
+use crate::tail::{Source, StreamReader, TailReader, TailRecord, What};
 
 /// Headers of segments that are read in one submission.
 const HEADERS_PER_READ: usize = 64;
+
+/// Most memory for what is read ahead and waits for its place in the index.
+const MEMORY_BYTES_MAX: u64 = 256 << 20;
+/// As much of it there always is: the store's own tail, which is empty so far, has the same.
+const MEMORY_BYTES_MIN: u64 = 2 << 20;
 
 /// What recovery found and made.
 pub(crate) struct Recovered {
@@ -44,14 +54,23 @@ pub(crate) struct Recovered {
     pub(crate) damage: Vec<String>,
 }
 
-/// Reads the newest checkpoint and replays the tail.
+/// Reads the newest checkpoint and replays the tail. The index has no limit yet; what is read ahead
+/// takes a quarter of what it leaves of the budget, within bounds.
 pub(crate) fn run(
     media: &Arc<dyn Media>,
     geometry: &LogGeometry,
     superblock: &Superblock,
-    options: IndexOptions,
+    settings: &Settings,
 ) -> Result<Recovered> {
-    let mut loaded = load_checkpoint(&**media, geometry, superblock, options)?;
+    let (threads, memory_bytes) = (settings.environment.threads(), settings.memory_budget_bytes);
+    let options = IndexOptions {
+        seed: superblock.hash_seed,
+        fingerprint_bits: settings.fingerprint_bits,
+        limit_bytes: u64::MAX,
+    };
+    // Two segments of a checkpoint are a small part of the budget, or there is one at a time.
+    let ahead = threads > 1 && geometry.segment_bytes <= memory_bytes / 16;
+    let mut loaded = load_checkpoint(&**media, geometry, superblock, options, ahead)?;
     let tail = find_tail(&**media, geometry, superblock, &loaded.meta)?;
     let table = table_for_replay(geometry, &loaded, &tail);
     // Reads during replay go through a log of their own: it knows every segment, and writes none.
@@ -65,8 +84,23 @@ pub(crate) fn run(
         },
         table,
     );
-    let mut replay = Replay::new(&log, superblock, &mut loaded, options.seed);
-    replay.run(&**media, &tail)?;
+    let orders = std::mem::take(&mut loaded.orders);
+    let shares = Shares::of(memory_bytes, loaded.index.memory_bytes(), geometry, threads);
+    let (streams, sources) = sources_of(&tail, &superblock.cuts);
+    let (after, seed) = (loaded.meta.cut, options.seed);
+    let ahead = shares.ahead_bytes;
+    let reader = TailReader::new(&**media, geometry, seed, after, &orders, sources, ahead);
+    let mut replay = Replay::new(&log, &reader, &mut loaded, &shares);
+    let ended = superblock.cuts.iter().map(|cut| cut.last).max();
+    replay.certain = replay.certain.max(ended.unwrap_or_default());
+    replay.damage.extend_from_slice(&tail.damage);
+    thread::scope(|scope| {
+        for _ in 0..shares.readers {
+            scope.spawn(|| reader.read_ahead());
+        }
+        let _stop = reader.stop_at_end();
+        replay.run(streams)
+    })?;
     let done = replay.finish();
     let table = final_table(geometry, &loaded, &tail, &done);
     let bytes_read = loaded.bytes_read + done.bytes_read;
@@ -81,6 +115,37 @@ pub(crate) fn run(
         index: loaded.index,
         meta: loaded.meta,
     })
+}
+
+/// How replay divides what it may use.
+struct Shares {
+    /// Threads that install.
+    threads: usize,
+    /// Threads that read ahead; with none, replay reads by itself.
+    readers: usize,
+    /// For records that were read and wait for their turn.
+    ahead_bytes: usize,
+    /// For records that are sorted and installed together.
+    batch_bytes: usize,
+}
+
+impl Shares {
+    fn of(budget: u64, index: u64, geometry: &LogGeometry, threads: usize) -> Shares {
+        let least = (budget / 8).clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX);
+        let all = (budget.saturating_sub(index) / 4).clamp(least, MEMORY_BYTES_MAX.max(least));
+        // Each thread that reads holds a segment.
+        let affordable = usize::try_from(all / 4 / geometry.segment_bytes).unwrap_or(usize::MAX);
+        Shares {
+            threads,
+            readers: if threads > 1 {
+                affordable.min(threads)
+            } else {
+                0
+            },
+            ahead_bytes: (all / 4) as usize,
+            batch_bytes: (all / 2) as usize,
+        }
+    }
 }
 
 // ---- the tail ----
@@ -218,81 +283,23 @@ fn bare_entry(
         appended_sum: 0,
         voided: false,
         sealed: true,
+        heads: false,
     }
 }
 
-/// One stream's records after the cut, one at a time.
-struct StreamReader<'a> {
-    segments: std::slice::Iter<'a, TailSegment>,
-    scanner: Option<(TailSegment, SegmentScanner)>,
-    current: Option<(SegmentId, Location, OwnedRecord)>,
-    bytes_read: u64,
-    durable: SeqNo,
-}
-
-impl<'a> StreamReader<'a> {
-    fn new(segments: &'a [TailSegment]) -> StreamReader<'a> {
-        StreamReader {
-            segments: segments.iter(),
-            scanner: None,
-            current: None,
-            bytes_read: 0,
-            durable: SeqNo::ZERO,
-        }
-    }
-
-    /// Goes to the next record with an order above `after` that its incarnation's cut admits.
-    fn advance(
-        &mut self,
-        media: &dyn Media,
-        geometry: &LogGeometry,
-        after: SeqNo,
-        cuts: &[Cut],
-    ) -> Result<()> {
-        self.current = None;
-        loop {
-            if self.scanner.is_none() {
-                let Some(segment) = self.segments.next() else {
-                    return Ok(());
-                };
-                let scanner = SegmentScanner::load(media, geometry, segment.id, None)?;
-                self.bytes_read += scanner.loaded_bytes();
-                self.scanner = Some((*segment, scanner));
-            }
-            let Some((segment, scanner)) = self.scanner.as_mut() else {
-                return Ok(());
-            };
-            let last = cut_of(cuts, segment.header.incarnation);
-            match scanner.next() {
-                Some(Scanned::Record { location, record }) => {
-                    if record.seq > after && record.seq <= last {
-                        let owned = OwnedRecord::without_value(&record);
-                        self.current = Some((segment.id, location, owned));
-                        return Ok(());
-                    }
-                }
-                // Whether a gap is damage shows in the orders that are missing.
-                Some(Scanned::Gap { .. }) => {}
-                None => {
-                    self.durable = self.durable.max(scanner.durable_seq());
-                    self.scanner = None;
-                }
-            }
-        }
-    }
-
-    /// The largest durable order that any frame of the rest of the stream names.
-    fn durable_of_rest(&self, media: &dyn Media, geometry: &LogGeometry) -> Result<SeqNo> {
-        let mut durable = self.durable;
-        if let Some((_, scanner)) = &self.scanner {
-            durable = durable.max(scanner.durable_seq_of_all());
-        }
-        for segment in self.segments.clone() {
-            let scanner = SegmentScanner::load(media, geometry, segment.id, None)?;
-            durable = durable.max(scanner.durable_seq_of_all());
-        }
-        Ok(durable)
-    }
+/// The segments of all streams in one row, and where in it each stream's are.
+fn sources_of(tail: &Tail, cuts: &[Cut]) -> (Vec<Range<usize>>, Vec<Source>) {
+    let mut sources = Vec::new();
+    let streams = tail.streams.iter().map(|stream| {
+        let from = sources.len();
+        sources.extend(stream.iter().map(|segment| Source {
+            id: segment.id,
+            first_seq: segment.header.first_seq,
+            last: cut_of(cuts, segment.header.incarnation),
+        }));
+        from..sources.len()
+    });
+    (streams.collect(), sources)
 }
 
 fn cut_of(cuts: &[Cut], incarnation: Incarnation) -> SeqNo {
@@ -309,6 +316,11 @@ struct Account {
     displaced_sum: u64,
     appended_sum: u64,
     last_displaced: SeqNo,
+    heads: bool,
+    /// An entry of it went without a record, which no checkpoint covers.
+    has_removals: bool,
+    /// Up to the end of its last record; 0 without one.
+    used_bytes: u32,
 }
 
 /// A batch whose commit was not met yet.
@@ -320,90 +332,97 @@ struct OpenBatch {
 struct Replay<'a> {
     log: &'a Log,
     geometry: LogGeometry,
-    cuts: Vec<Cut>,
+    reader: &'a TailReader<'a>,
+    orders: &'a CopyOrders,
     loaded: &'a mut Loaded,
-    seed: u64,
     last: SeqNo,
+    /// Up to here everything was durable, whatever the frames say: a leaf was copied then, or a run
+    /// ended there, which the open after it found and made durable.
+    certain: SeqNo,
     records: u64,
-    accounts: BTreeMap<SegmentId, Account>,
-    written: BTreeMap<SegmentId, u64>,
+    /// By segment.
+    accounts: Vec<Account>,
     batches: BTreeMap<u64, OpenBatch>,
     installs: Installs,
+    threads: usize,
     damage: Vec<String>,
-    bytes_read: u64,
 }
 
 struct Replayed {
     last: SeqNo,
     records: u64,
-    accounts: BTreeMap<SegmentId, Account>,
-    written: BTreeMap<SegmentId, u64>,
+    accounts: Vec<Account>,
     damage: Vec<String>,
     bytes_read: u64,
 }
 
 impl<'a> Replay<'a> {
-    fn new(log: &'a Log, superblock: &Superblock, loaded: &'a mut Loaded, seed: u64) -> Replay<'a> {
+    fn new(
+        log: &'a Log,
+        reader: &'a TailReader<'a>,
+        loaded: &'a mut Loaded,
+        shares: &Shares,
+    ) -> Replay<'a> {
+        let geometry = *log.geometry();
         Replay {
             log,
-            geometry: *log.geometry(),
-            cuts: superblock.cuts.clone(),
+            geometry,
+            reader,
+            orders: reader.orders,
             last: loaded.meta.cut,
+            certain: reader.orders.youngest,
             loaded,
-            seed,
             records: 0,
-            accounts: BTreeMap::new(),
-            written: BTreeMap::new(),
+            accounts: vec![Account::default(); geometry.segments as usize],
             batches: BTreeMap::new(),
-            installs: Installs::default(),
+            installs: Installs::new(shares.batch_bytes),
+            threads: shares.threads,
             damage: Vec::new(),
-            bytes_read: 0,
         }
     }
 
     /// Replays the streams, merged by order.
-    fn run(&mut self, media: &dyn Media, tail: &Tail) -> Result<()> {
-        let mut readers: Vec<_> = tail.streams.iter().map(|s| StreamReader::new(s)).collect();
-        self.damage.extend_from_slice(&tail.damage);
-        let geometry = self.geometry;
-        let after = self.last;
-        for reader in &mut readers {
-            reader.advance(media, &geometry, after, &self.cuts)?;
-        }
-        while let Some(n) = earliest(&readers) {
-            let Some((id, location, record)) = readers[n].current.take() else {
+    fn run(&mut self, streams: Vec<Range<usize>>) -> Result<()> {
+        let reader = self.reader;
+        let streams = streams.into_iter();
+        let mut streams: Vec<_> = streams.map(|s| StreamReader::new(reader, s)).collect();
+        streams.iter_mut().try_for_each(StreamReader::fill)?;
+        let mut named = None;
+        while let Some(n) = earliest(&streams) {
+            let stream = &mut streams[n];
+            let Some((id, record, whole)) = stream.take() else {
                 break;
             };
-            if record.seq.0 > self.last.0 + 1 && !self.is_damage(media, &readers)? {
+            let is_missing = record.seq.0 > self.last.0 + 1 && !is(Canary::NoCut);
+            if is_missing && !self.is_damage(&mut named)? {
                 break;
             }
-            if record.seq.0 > self.last.0 + 1 {
+            if is_missing {
                 self.report_missing(record.seq);
             }
             if record.seq > self.last {
                 self.last = record.seq;
-                self.apply(id, location, record)?;
+                self.apply(id, &record, stream.keys(), whole)?;
             }
-            readers[n].advance(media, &geometry, after, &self.cuts)?;
+            stream.fill()?;
         }
         // Durable orders for which not even a later record is left.
-        let named = readers.iter().map(|r| r.durable).max().unwrap_or_default();
-        let durable = named.max(self.loaded.orders.youngest);
+        let durable = reader.durable_so_far().max(self.certain);
         if durable > self.last {
             self.report_missing(durable.next());
             self.last = durable;
         }
-        self.bytes_read = readers.iter().map(|r| r.bytes_read).sum();
         self.apply_installs()
     }
 
-    /// A missing order is damage if a later frame says that it was durable.
-    fn is_damage(&self, media: &dyn Media, readers: &[StreamReader<'_>]) -> Result<bool> {
-        let mut durable = self.loaded.orders.youngest;
-        for reader in readers {
-            durable = durable.max(reader.durable_of_rest(media, &self.geometry)?);
-        }
-        Ok(durable > self.last)
+    /// A missing order is damage if a later frame says that it was durable. `named`: the largest
+    /// that any frame says was, once that is known.
+    fn is_damage(&self, named: &mut Option<SeqNo>) -> Result<bool> {
+        let durable = match *named {
+            Some(durable) => durable,
+            None => *named.insert(self.reader.durable_of_all()?),
+        };
+        Ok(durable.max(self.certain) > self.last)
     }
 
     fn report_missing(&mut self, next: SeqNo) {
@@ -414,59 +433,63 @@ impl<'a> Replay<'a> {
         ));
     }
 
-    fn apply(&mut self, id: SegmentId, location: Location, record: OwnedRecord) -> Result<()> {
+    fn apply(
+        &mut self,
+        id: SegmentId,
+        record: &TailRecord,
+        keys: &[u8],
+        whole: Option<OwnedRecord>,
+    ) -> Result<()> {
         self.records += 1;
-        self.account(id, location, &record);
-        let header = record.header;
-        if let Some(offset) = header.batch_offset {
-            let first = record.seq.0 - offset;
-            if header.kind != RecordKind::Commit {
-                self.batches
-                    .entry(first)
-                    .or_default()
-                    .members
-                    .push((location, record));
-                return Ok(());
+        let account = &mut self.accounts[id.0 as usize];
+        account.records += 1;
+        account.last_seq = record.seq;
+        account.heads |= record.chunked;
+        // What lies beyond the last record that counts is none of the segment's content.
+        account.used_bytes = record.end;
+        match (record.what, whole) {
+            (What::Whole, Some(whole)) => self.apply_whole(record.location, whole),
+            (What::Whole | What::Idle, _) => Ok(()),
+            (What::Put | What::Tombstone | What::Covered, _) => {
+                self.account_sums(record);
+                self.install(record, keys)
             }
-            return self.commit(first, &record);
-        }
-        match header.kind {
-            RecordKind::Put | RecordKind::Tombstone => {
-                self.account_sums(location, &record);
-                self.install(location, &record)
-            }
-            RecordKind::RangeDelete => self.range_delete(&record),
-            RecordKind::Keyspace => self.keyspace(&record),
-            RecordKind::Retained | RecordKind::Commit => Ok(()),
         }
     }
 
-    fn account(&mut self, id: SegmentId, location: Location, record: &OwnedRecord) {
-        let account = self.accounts.entry(id).or_default();
-        account.records += 1;
-        account.last_seq = record.seq;
-        // What lies beyond the last record that counts is none of the segment's content.
-        let bytes = record.header.header_bytes() + record.header.body_bytes();
-        let end = advance(self.geometry.address(location), bytes as u64);
-        self.written.insert(id, end - self.geometry.start(id));
+    fn apply_whole(&mut self, location: Location, record: OwnedRecord) -> Result<()> {
+        let header = record.header;
+        match (header.batch_offset, header.kind) {
+            (Some(offset), RecordKind::Commit) => self.commit(record.seq.0 - offset, &record),
+            (Some(offset), _) => {
+                let batch = self.batches.entry(record.seq.0 - offset).or_default();
+                batch.members.push((location, record));
+                Ok(())
+            }
+            (None, RecordKind::RangeDelete) => self.range_delete(&record),
+            (None, RecordKind::Keyspace) => self.keyspace(&record),
+            (None, _) => Ok(()),
+        }
     }
 
     /// Only for records that count: what a batch without its commit says was never so.
-    fn account_sums(&mut self, location: Location, record: &OwnedRecord) {
-        let hash = PreparedKey::hash_of(self.seed, record.header.keyspace, &record.key);
-        if let Some(id) = self.geometry.segment_at(location) {
-            let account = self.accounts.entry(id).or_default();
-            account.appended_sum = account.appended_sum.wrapping_add(hash);
+    fn account_sums(&mut self, record: &TailRecord) {
+        let hash = record.hash;
+        if let Some(id) = self.geometry.segment_at(record.location) {
+            let account = &mut self.accounts[id.0 as usize];
+            let sum = hash.wrapping_mul(weight(record.location));
+            account.appended_sum = account.appended_sum.wrapping_add(sum);
         }
-        let Some(displaced) = record.header.displaced else {
+        let Some(displaced) = record.displaced() else {
             return;
         };
         // What was displaced in an earlier life of a segment is no longer accounted for.
         let lived = |id: &SegmentId| self.log.views().first_seq(*id) <= record.seq;
         if let Some(old) = self.geometry.segment_at(displaced).filter(lived) {
-            let account = self.accounts.entry(old).or_default();
+            let account = &mut self.accounts[old.0 as usize];
             account.displaced += 1;
-            account.displaced_sum = account.displaced_sum.wrapping_add(hash);
+            let sum = hash.wrapping_mul(weight(displaced));
+            account.displaced_sum = account.displaced_sum.wrapping_add(sum);
             account.last_displaced = record.seq;
         }
     }
@@ -482,27 +505,21 @@ impl<'a> Replay<'a> {
             ));
             return Ok(());
         }
+        let mut keys = Vec::new();
         members.iter().try_for_each(|(location, member)| {
-            self.account_sums(*location, member);
-            self.install(*location, member)
+            keys.clear();
+            let record = self.reader.member(*location, &member.record(), &mut keys);
+            self.account_sums(&record);
+            self.install(&record, &keys)
         })
     }
 
     /// Puts the record in line for the index, unless the image has its effect already.
-    fn install(&mut self, location: Location, record: &OwnedRecord) -> Result<()> {
-        let keyspace = record.header.keyspace;
-        let orders = &self.loaded.orders;
-        if orders.covers(keyspace, &record.key, record.seq) {
+    fn install(&mut self, record: &TailRecord, keys: &[u8]) -> Result<()> {
+        if record.what == What::Covered {
             return Ok(());
         }
-        self.installs.push(&TailRecord {
-            keyspace,
-            key: &record.key,
-            tombstone: record.header.kind == RecordKind::Tombstone,
-            seq: record.seq,
-            location,
-            displaced: record.header.displaced,
-        });
+        self.installs.push(record, record.key(keys));
         if self.installs.is_full() {
             self.apply_installs()?;
         }
@@ -512,8 +529,16 @@ impl<'a> Replay<'a> {
     fn apply_installs(&mut self) -> Result<()> {
         let missed = self
             .installs
-            .apply(self.log, &self.loaded.index, self.seed)?;
+            .apply(self.log, &self.loaded.index, self.threads)?;
         self.damage.extend(self.installs.take_damage());
+        for (location, hash) in self.installs.take_swept() {
+            if let Some(id) = self.geometry.segment_at(location) {
+                let account = &mut self.accounts[id.0 as usize];
+                let sum = hash.wrapping_mul(weight(location));
+                account.displaced_sum = account.displaced_sum.wrapping_add(sum);
+                account.has_removals = true;
+            }
+        }
         // After damage that was reported it is no news that links lead nowhere.
         if let (Some(first), true) = (missed.iter().min(), self.damage.is_empty()) {
             self.damage.push(format!(
@@ -560,21 +585,19 @@ impl<'a> Replay<'a> {
     fn finish(self) -> Replayed {
         Replayed {
             // Members of the image may be younger than the last record that was found.
-            last: self.last.max(self.loaded.orders.youngest),
+            last: self.last.max(self.orders.youngest),
             records: self.records,
             accounts: self.accounts,
-            written: self.written,
             damage: self.damage,
-            bytes_read: self.bytes_read,
+            bytes_read: self.reader.bytes_read(),
         }
     }
 }
 
-fn earliest(readers: &[StreamReader<'_>]) -> Option<usize> {
-    let seq = |n: usize| readers[n].current.as_ref().map(|(_, _, r)| r.seq);
-    (0..readers.len())
-        .filter(|n| seq(*n).is_some())
-        .min_by_key(|n| seq(*n))
+fn earliest(streams: &[StreamReader<'_, '_>]) -> Option<usize> {
+    let ahead = streams.iter().enumerate();
+    let next = ahead.filter_map(|(n, stream)| Some((stream.next_seq()?, n)));
+    next.min().map(|(_, n)| n)
 }
 
 /// The interval of a range-delete record: its value is a flag and the end.
@@ -599,17 +622,23 @@ fn final_table(
     done: &Replayed,
 ) -> SegmentTable {
     let mut table = table_for_replay(geometry, loaded, tail);
-    for (id, account) in &done.accounts {
-        let segment = table.get_mut(*id);
+    for (n, account) in done.accounts.iter().enumerate() {
+        if account.records == 0 && account.displaced_sum == 0 && !account.has_removals {
+            continue;
+        }
+        let segment = table.get_mut(SegmentId(n as u32));
+        // Replay asks this segment again until a checkpoint has the entry no more.
+        segment.removal_cut = u64::from(account.has_removals);
         segment.records += account.records;
         segment.last_seq = segment.last_seq.max(account.last_seq);
         segment.displaced += account.displaced;
         segment.displaced_sum = segment.displaced_sum.wrapping_add(account.displaced_sum);
         segment.appended_sum = segment.appended_sum.wrapping_add(account.appended_sum);
         segment.last_displaced = account.last_displaced;
-    }
-    for (id, bytes) in &done.written {
-        table.get_mut(*id).used_bytes = *bytes;
+        segment.heads |= account.heads;
+        if account.records > 0 {
+            segment.used_bytes = account.used_bytes.into();
+        }
     }
     for segment in tail
         .streams
@@ -620,6 +649,7 @@ fn final_table(
         // A sweep may have taken entries away between the cut and the copy of their leaf.
         table.get_mut(segment.id).voided = true;
     }
+    restore_settled(geometry, loaded, &mut table);
     let mut live: Vec<u32> = vec![0; geometry.segments as usize];
     loaded.index.for_each_entry(&mut |entry| {
         if let Some(id) = geometry.segment_at(entry.location) {
@@ -636,4 +666,18 @@ fn final_table(
     }
     debug_assert!(table.iter().all(|(_, s)| s.state != SegmentState::Open));
     table
+}
+
+/// Those of the checkpoint, as far as their segments are in the life that it knew.
+fn restore_settled(geometry: &LogGeometry, loaded: &Loaded, table: &mut SegmentTable) {
+    for location in &loaded.meta.settled {
+        let Some(id) = geometry.segment_at(*location) else {
+            continue;
+        };
+        let birth = table.get(id).birth;
+        let segments = &loaded.meta.segments;
+        if segments.iter().any(|e| e.id == id && e.birth == birth) {
+            table.restore_settled(id, *location);
+        }
+    }
 }

@@ -15,6 +15,7 @@
 
 mod create;
 mod manifest;
+mod restore;
 mod volume;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Settings;
 use manifest::{Intent, Manifest, MANIFEST_NAME};
+pub(crate) use restore::{Ground, Restored};
 use volume::Volume;
 
 /// What is known of the superblock copies on media.
@@ -102,6 +104,20 @@ impl Root {
                 Root::create(dir, settings)
             }
             other => other,
+        }
+    }
+
+    /// Makes a store with the content of a backup. It is not opened. With volumes given in the
+    /// settings, `dir` is ignored.
+    ///
+    /// # Errors
+    /// As [`Root::create`], and what `what` gives; then there is no store, and a restore into the
+    /// same place starts over.
+    pub(crate) fn restore(dir: &Path, settings: &Settings, what: &Restored<'_>) -> Result<Root> {
+        if settings.volumes.is_empty() {
+            restore::in_dir(named(dir), settings, what)
+        } else {
+            restore::on_volumes(settings, what)
         }
     }
 
@@ -337,10 +353,10 @@ fn find(dir: &Path) -> Result<Manifest> {
     let found = match std::fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => match Manifest::read(dir)? {
             Some(manifest) => return Ok(manifest),
-            None if Intent::is_left_in(dir) => {
-                "the creation of a store there did not end; run it again, it goes on".to_owned()
-            }
-            None => format!("the directory holds no file {MANIFEST_NAME}"),
+            None => Intent::left_in(dir).map_or_else(
+                || format!("the directory holds no file {MANIFEST_NAME}"),
+                str::to_owned,
+            ),
         },
         Ok(_) => "it is a file, and a store lives in a directory".to_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -3,31 +3,30 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::time::Instant;
 
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::{Incarnation, SeqNo};
 use heliox_format::limits::{KEYSPACES_MAX, KEYSPACE_NAME_BYTES_MAX};
 use heliox_format::record::RecordKind;
 use heliox_format::superblock::{Cut, Superblock, CUTS_MAX};
-use heliox_index::IndexOptions;
 use heliox_log::append::NewRecord;
 use heliox_log::{Log, LogError, LogOptions, Stream};
 use parking_lot::Mutex;
 
-use crate::background::Workers;
+use crate::background::{run_step, Step, Workers};
 use crate::batch::Batch;
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::checkpoint::{self, Pace};
-use crate::core::{now_ms, Core, NO_SYNC_DUE};
+use crate::core::{Core, NO_SYNC_DUE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gc;
 use crate::keyspace::Keyspace;
 use crate::keyspaces::Keyspaces;
 use crate::large;
 use crate::options::{Options, Settings, WriteOptions};
+use crate::pins::Pins;
 use crate::range_delete;
 use crate::ranges::Ranges;
 use crate::recover;
@@ -121,14 +120,9 @@ impl Drop for Handle {
 
 /// Recovers and puts the parts together.
 fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Core> {
-    let begun = Instant::now();
+    let begun = settings.environment.elapsed();
     let geometry = root.log_geometry(&superblock);
-    let index_options = IndexOptions {
-        seed: superblock.hash_seed,
-        fingerprint_bits: settings.fingerprint_bits,
-        limit_bytes: u64::MAX,
-    };
-    let recovered = recover::run(&root.media(), &geometry, &superblock, index_options)?;
+    let recovered = recover::run(&root.media(), &geometry, &superblock, &settings)?;
     recovered.index.set_limit_bytes(settings.index_limit_bytes);
     let next = next_superblock(&superblock, &recovered);
     let counters = Counters::default();
@@ -165,7 +159,9 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         checkpoint_lock: Mutex::new(()),
         gc_lock: Mutex::new(()),
         tombstones: Mutex::default(),
+        kept_tombstones: Mutex::default(),
         next_value_id: AtomicU64::new(recovered.next_value_id),
+        recovered: SeqNo(recovered.next_seq.0 - 1),
         first_value_id: recovered.next_value_id,
         orphans_due: AtomicBool::new(!superblock.clean),
         closed: AtomicBool::new(false),
@@ -174,19 +170,18 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         log_bytes_at_checkpoint: AtomicU64::new(0),
         damage: Mutex::new([root.warnings(), &recovered.damage].concat()),
         quarantined: Mutex::default(),
-        opened: begun,
         index: recovered.index,
         superblock: Mutex::new(superblock),
         settings,
         root,
         log,
         space,
+        pins: Pins::default(),
         counters,
     };
     begin_run(&core, next)?;
-    core.counters
-        .recovery_millis
-        .add(begun.elapsed().as_millis() as u64);
+    let taken = core.settings.environment.elapsed().saturating_sub(begun);
+    core.counters.recovery_millis.add(taken.as_millis() as u64);
     Ok(core)
 }
 
@@ -367,7 +362,7 @@ impl Store {
         core.check_open()?;
         options.validate()?;
         let operations = batch.sorted()?;
-        let now = now_ms();
+        let now = core.now_ms();
         let mut stored = Vec::with_capacity(operations.len());
         for operation in &operations {
             if !Arc::ptr_eq(&operation.keyspace.core, core) {
@@ -447,9 +442,19 @@ impl Store {
         crate::background::flush_step(core)?;
         crate::background::upkeep_step(core)?;
         if gc::is_due(core) {
-            return gc::step(core);
+            return crate::background::collect_step(core);
         }
         Ok(false)
+    }
+
+    /// Does one bounded piece of one kind of background work, due or not. For simulations.
+    ///
+    /// # Errors
+    /// As for [`Store::step`].
+    #[doc(hidden)]
+    pub fn step_of(&self, step: Step) -> Result<bool> {
+        self.core().check_open()?;
+        run_step(self.core(), step)
     }
 
     /// The store's figures now.
@@ -481,3 +486,6 @@ impl Store {
         &self.0.core
     }
 }
+
+#[cfg(test)]
+mod tests;

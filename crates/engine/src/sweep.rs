@@ -9,23 +9,21 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use heliox_format::checkpoint::RangeEntry;
-use heliox_format::ids::Location;
+use heliox_format::ids::SeqNo;
 use heliox_format::record::RecordKind;
 use heliox_index::{Direction, Next, ScanBatch, ScanFrom};
-use heliox_log::Stream;
 
+use crate::canary::{is, Canary};
 use crate::core::{Core, Head};
 use crate::error::Result;
 use crate::gc::remove_entry;
 use crate::keyspaces::OWNERS;
 use crate::large;
 use crate::ranges::holds;
-use crate::read::{
-    fetch, is_gone, older_version, read_version, trace, with_scratch, OwnedRecord, Traced, View,
-};
+use crate::read::{fetch, with_scratch, OwnedRecord};
 use crate::scan::{Bounds, Scan};
 use crate::snapshot::SnapshotGuard;
-use crate::write::{append_and_install, healed_record, Expect};
+use crate::strangers::{mark_kept, oldest_segment, settle_below};
 
 /// Tombstones looked at in one step.
 const TOMBSTONES_PER_STEP: usize = 4096;
@@ -74,18 +72,34 @@ fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
 enum Fate {
     Gone,
     Later,
+    /// Until no segment began before this order.
+    Kept(SeqNo),
+}
+
+/// Puts tombstones in line again that were kept for the sake of segments which are gone.
+fn release_kept(core: &Core) {
+    let mut kept = core.kept_tombstones.lock();
+    if kept.is_empty() {
+        return;
+    }
+    let rest = kept.split_off(&oldest_segment(core).next());
+    let released = std::mem::replace(&mut *kept, rest);
+    core.tombstones.lock().extend(released.into_values());
 }
 
 fn reap_tombstones(core: &Core) -> Result<bool> {
+    release_kept(core);
     let waiting = core.tombstones.lock().len();
     let mut done = false;
     for _ in 0..waiting.min(TOMBSTONES_PER_STEP) {
         let Some(head) = core.tombstones.lock().pop_front() else {
             break;
         };
+        core.settings.environment.breathe();
         match reap(core, head)? {
             Fate::Gone => done = true,
             Fate::Later => core.tombstones.lock().push_back(head),
+            Fate::Kept(version) => _ = core.kept_tombstones.lock().insert(version, head),
         }
     }
     Ok(done)
@@ -108,10 +122,22 @@ fn reap(core: &Core, head: Head) -> Result<Fate> {
         return Ok(Fate::Gone);
     }
     let is_seen = core.snapshots.oldest().is_some_and(|s| s < record.seq);
-    if record.seq > core.checkpointed() || is_seen || matches.len() > 1 {
+    let is_needed = record.seq > core.checkpointed() || is_seen;
+    if is_needed && !is(Canary::TombstoneTooEarly) {
         return Ok(Fate::Later);
     }
-    if !verify_victims(core, &tombstone)? {
+    let below = settle_below(core, &tombstone)?;
+    if below.again {
+        return Ok(Fate::Later);
+    }
+    // A version of its key may lie hidden where the chain does not lead, or leads no more.
+    let is_marked = core.log.is_settled(location);
+    let may_hide = below.begins_foreign || below.has_foreign && !below.is_whole;
+    if (is_marked || may_hide) && oldest_segment(core) < record.version() {
+        mark_kept(core, location, record.seq);
+        return Ok(Fate::Kept(record.version()));
+    }
+    if matches.len() > 1 {
         return Ok(Fate::Later);
     }
     if !remove_entry(core, &key, location)? {
@@ -119,63 +145,6 @@ fn reap(core: &Core, head: Head) -> Result<Fate> {
     }
     core.counters.tombstones_dropped.add(1);
     Ok(Fate::Gone)
-}
-
-/// True if every older record that the tombstone's chain still reaches is of its own key. A record
-/// of another key lost its entry to the tombstone: it gets one again.
-fn verify_victims(core: &Core, tombstone: &OwnedRecord) -> Result<bool> {
-    let mut older = older_version(&tombstone.record());
-    let mut is_pure = true;
-    let mut seen = vec![(tombstone.header.keyspace, tombstone.key.clone())];
-    while let Some(dead) = older {
-        let Some(victim) = with_scratch(|scratch| read_version(core, dead, scratch))? else {
-            break;
-        };
-        // Of each key only the newest record counts: those below it died rightly.
-        let key = (victim.header.keyspace, victim.key.clone());
-        if !seen.contains(&key) {
-            seen.push(key);
-            if !is_gone(core, &victim.record(), View::Latest) {
-                is_pure = false;
-                heal_victim(core, &victim)?;
-            }
-        }
-        older = older_version(&victim.record());
-    }
-    Ok(is_pure)
-}
-
-fn heal_victim(core: &Core, victim: &OwnedRecord) -> Result<()> {
-    let key = core.prepare(victim.header.keyspace, &victim.key);
-    let asked = core.log.last_seq();
-    let matches = core.index.lookup(&key);
-    for entry in matches.iter() {
-        let head = Head {
-            location: entry.location,
-            asked,
-        };
-        match with_scratch(|scratch| trace(core, &key, head, scratch))? {
-            Traced::Own | Traced::Stale => return Ok(()),
-            Traced::Hidden(seq) if seq > victim.seq => return Ok(()),
-            Traced::Hidden(_) | Traced::Origin | Traced::Broken => {}
-        }
-    }
-    core.counters.strangers_found.add(1);
-    let seen: Vec<Location> = matches.iter().map(|e| e.location).collect();
-    let expect = Expect::Verified {
-        seen: &seen,
-        own: None,
-    };
-    append_and_install(
-        core,
-        &key,
-        &healed_record(victim),
-        Stream::Survivor,
-        &expect,
-        None,
-    )?;
-    core.counters.strangers_healed.add(1);
-    Ok(())
 }
 
 // ---- range deletes ----
@@ -202,6 +171,7 @@ fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
                 location: entry.entry.location,
                 asked,
             };
+            core.settings.environment.breathe();
             let Some(key) = sweep_entry(core, range, head, &mut is_complete)? else {
                 continue;
             };

@@ -336,3 +336,21 @@ fn check_moment(iter: heliox::Iter, rng: &mut Rng, keys: u64) -> bool {
     assert_eq!(count, keys, "keys are missing in the moment {first:?}");
     true
 }
+
+#[test]
+fn a_range_delete_between_reading_and_writing_is_not_undone() {
+    let store = Store::open("", &options()).unwrap();
+    let ks = store.create_keyspace("k").unwrap();
+    ks.put("key", "old").unwrap();
+    let mut calls = 0;
+    let append = |old: Option<&[u8]>| {
+        calls += 1;
+        if calls == 1 {
+            ks.delete_range("a", "z").unwrap();
+        }
+        Some([old.unwrap_or(b"none"), b"+"].concat())
+    };
+    ks.update("key", append).unwrap();
+    assert_eq!(calls, 2, "what was read was gone before the write");
+    assert_eq!(ks.get("key").unwrap(), Some(b"none+".to_vec()));
+}

@@ -16,6 +16,8 @@ use heliox_media::{MemoryMedia, RecordingMedia};
 
 const BOUND_BYTES: u64 = 256 << 10;
 const CAPACITY_BYTES: u64 = 66 << 20;
+/// Of so many images one is verified offline too, which reads all of it.
+const IMAGES_PER_CHECK: u64 = 6;
 
 /// One generation of a store: its history between an open and a crash.
 struct Generation {
@@ -238,8 +240,20 @@ impl Generation {
             let lost: u64 = acknowledged.skip(kept).map(|(_, _, bytes)| bytes).sum();
             assert!(lost <= BOUND_BYTES, "{what}: {lost} bytes lost");
         }
+        if (event as u64 ^ seed).is_multiple_of(IMAGES_PER_CHECK) {
+            drop(store);
+            check_offline(&self.media.crash_image(event, seed).unwrap(), what);
+        }
         found
     }
+}
+
+/// A crash is no damage: counts and sums are those of a scan, and the index those of the log.
+fn check_offline(image: &MemoryMedia, what: &str) {
+    let options = options(Arc::new(image.clone()));
+    let report = Store::check("", &options, &mut |_| {}).unwrap();
+    assert!(report.entries > 0, "{what}: nothing was checked");
+    assert_eq!(report.problems, Vec::<String>::new(), "{what}");
 }
 
 /// A store that is as full as collection lets it become.

@@ -181,7 +181,11 @@ fn a_damaged_checkpoint_is_an_error_that_says_what_and_where() {
     let address = start - HEAD_BYTES;
     let chunk = format!("{:#x}", address + 512);
     // The header of its segment, a chunk's header, leaf images, and the end.
-    let cases = [(16, "checkpoint 2"), (512 + 8, &chunk), (512 + 900, &chunk)];
+    let cases = [
+        (16, "no header of it at address"),
+        (512 + 8, &chunk),
+        (512 + 900, &chunk),
+    ];
     for (offset, words) in cases {
         let mut bad = image.clone();
         bad.flip(start + offset, 4);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{dump, key, value, Change, Model, Rng};
-use heliox::{Durability, ErrorKind, Keyspace, Store, WriteOptions};
+use heliox::{Batch, Durability, ErrorKind, Keyspace, Store, WriteOptions};
 use heliox_media::{FaultMedia, MemoryMedia, Operation};
 
 const CAPACITY_BYTES: u64 = 66 << 20;
@@ -362,4 +362,58 @@ fn a_failure_while_opening_is_an_error_and_opens_later() {
             assert!(model.prefix_of(&found).is_ok(), "{operation:?} {nth}");
         }
     }
+}
+
+/// The device fails while a batch is being installed: members that are in the index already can
+/// neither be shown nor taken back.
+#[test]
+fn a_batch_that_failed_half_way_was_never_there() {
+    const KEYS: u64 = 100;
+    let media = Arc::new(FaultMedia::new(
+        MemoryMedia::new(CAPACITY_BYTES, 512).unwrap(),
+    ));
+    let store = Store::open("", &common::small(media.clone())).unwrap();
+    let ks = store.create_keyspace("a").unwrap();
+    for n in 0..KEYS {
+        ks.put(name(n), "old").unwrap();
+    }
+    store.sync().unwrap();
+    // Larger than the tail's share of memory, so that it is written in part before its commit.
+    let mut batch = Batch::new();
+    for n in 0..2 * KEYS {
+        batch.put(&ks, name(n), value(n, 60_000));
+    }
+    let before = media.counts().writes;
+    media.fail_nth(Operation::Write, 3, EIO);
+    let failed = store.write(&batch).unwrap_err();
+    assert!(
+        matches!(failed.kind(), ErrorKind::Io | ErrorKind::Failed),
+        "{failed}"
+    );
+    assert_eq!(
+        media.counts().writes - before,
+        4,
+        "the batch was not under way"
+    );
+    let snapshot = store.snapshot().unwrap();
+    for n in 0..2 * KEYS {
+        let old = (n < KEYS).then(|| b"old".to_vec());
+        assert_eq!(ks.get(name(n)).unwrap(), old, "key {n}");
+        assert_eq!(ks.get_at(name(n), &snapshot).unwrap(), old, "key {n}");
+    }
+    assert_eq!(ks.iter().start().unwrap().count() as u64, KEYS);
+    assert_eq!(
+        ks.iter().at(&snapshot).start().unwrap().count() as u64,
+        KEYS
+    );
+    let refused = ks.put(name(0), "late").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Failed, "{refused}");
+    drop((store, ks, snapshot));
+
+    let healthy = Arc::new(media.inner().clone());
+    let store = Store::open("", &common::small(healthy)).unwrap();
+    let found = &dump(&store)["a"];
+    assert_eq!(found.len() as u64, KEYS);
+    assert!(found.values().all(|v| v == b"old"));
+    assert!(store.damage().is_empty(), "{:?}", store.damage());
 }

@@ -391,6 +391,7 @@ fn put_checkpoint(text: &mut String) {
             appended_sum: 0x18,
             voided: true,
             sealed: true,
+            heads: true,
         }],
         ranges: vec![
             RangeEntry {
@@ -410,6 +411,7 @@ fn put_checkpoint(text: &mut String) {
             id: KeyspaceId(1),
             name: "fruit".to_owned(),
         }],
+        settled: vec![Location::from_bits(0x99)],
     };
     let mut bytes = Vec::new();
     meta.encode(&mut bytes);

@@ -4,13 +4,17 @@
 use std::sync::Arc;
 
 use heliox::{Durability, Media, Options, Store, WriteOptions};
-use heliox_media::{FaultMedia, MemoryMedia, Operation};
+use heliox_media::{CrashChoice, FaultMedia, MemoryMedia, Operation, RecordingMedia};
 
 const BYTES: u64 = 96 << 20;
 
 fn open(media: &Arc<dyn Media>) -> heliox::Result<Store> {
+    open_volumes(vec![Arc::clone(media)])
+}
+
+fn open_volumes(volumes: Vec<Arc<dyn Media>>) -> heliox::Result<Store> {
     let options = Options::new()
-        .volumes(vec![Arc::clone(media)])
+        .volumes(volumes)
         .segment_bytes(4 << 20)
         .memory_budget_bytes(32 << 20)
         .background(false);
@@ -66,4 +70,68 @@ fn an_open_that_fails_at_any_write_does_not_keep_the_store_shut() {
     let store = open(&media).unwrap();
     let ks = store.keyspace("default").unwrap();
     assert_eq!(ks.iter().start().unwrap().count(), runs as usize);
+}
+
+/// A process ends with writes not synced, the next one replays them, and then power fails: what was
+/// replayed counted as durable, on every volume.
+#[test]
+fn what_was_replayed_survives_a_loss_of_power_on_every_volume() {
+    let record = || {
+        let memory = MemoryMedia::new(BYTES, 512).unwrap();
+        Arc::new(RecordingMedia::new(memory))
+    };
+    let volumes = [record(), record()];
+    let running = || volumes.iter().map(|v| Arc::clone(v) as Arc<dyn Media>);
+    let store = open_volumes(running().collect()).unwrap();
+    let ks = store.create_keyspace("default").unwrap();
+    store.sync().unwrap();
+    let unsynced = WriteOptions::new().durability(Durability::None);
+    for n in 0..10u32 {
+        let value = vec![1; 200_000];
+        ks.put_with(n.to_be_bytes(), value, &unsynced).unwrap();
+    }
+    store.flush().unwrap();
+    std::mem::forget((store, ks));
+
+    let store = open_volumes(running().collect()).unwrap();
+    let ks = store.keyspace("default").unwrap();
+    assert_eq!(ks.iter().start().unwrap().count(), 10);
+    store.sync().unwrap();
+    let left = volumes.iter().map(|v| {
+        let image = v.crash_image_of(v.event_count(), CrashChoice::NothingUnsynced);
+        Arc::new(image.unwrap()) as Arc<dyn Media>
+    });
+    let left = left.collect();
+    std::mem::forget((store, ks));
+
+    let store = open_volumes(left).unwrap();
+    let ks = store.keyspace("default").unwrap();
+    assert_eq!(ks.iter().start().unwrap().count(), 10);
+    assert!(store.damage().is_empty(), "{:?}", store.damage());
+}
+
+/// After an end in disorder, chunks of large values without a head are swept; those that only a
+/// snapshot reads by then are not without a head.
+#[test]
+fn the_sweep_of_orphans_leaves_a_snapshot_its_large_values() {
+    let media: Arc<dyn Media> = Arc::new(MemoryMedia::new(BYTES, 512).unwrap());
+    let store = open(&media).unwrap();
+    let ks = store.create_keyspace("default").unwrap();
+    let large = vec![7; (2 << 20) + 5];
+    ks.put("seen", &large).unwrap();
+    ks.put("unseen", &large).unwrap();
+    store.sync().unwrap();
+    std::mem::forget((store, ks));
+
+    let store = open(&media).unwrap();
+    let ks = store.keyspace("default").unwrap();
+    ks.put("unseen", "small").unwrap();
+    let snapshot = store.snapshot().unwrap();
+    ks.delete("seen").unwrap();
+    let before = store.stats().live_bytes;
+    store.step().unwrap();
+    let swept = before.saturating_sub(store.stats().live_bytes);
+    assert!(swept > 1 << 20, "{swept} bytes were swept");
+    assert_eq!(ks.get_at("seen", &snapshot).unwrap(), Some(large));
+    assert_eq!(ks.get("seen").unwrap(), None);
 }

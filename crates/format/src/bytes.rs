@@ -95,11 +95,17 @@ pub trait WriteBytes {
 
     /// Appends an unsigned LEB128 integer (1 to 10 bytes).
     fn put_varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.put(&[(value as u8) | 0x80]);
+        let (mut bytes, mut len) = ([0; 10], 1);
+        for byte in &mut bytes {
+            *byte = value as u8 | 0x80;
             value >>= 7;
+            if value == 0 {
+                *byte &= 0x7f;
+                break;
+            }
+            len += 1;
         }
-        self.put(&[value as u8]);
+        self.put(bytes.get(..len).unwrap_or_default());
     }
 
     /// Appends the low `n` bytes of `value`, `n` at most 8.

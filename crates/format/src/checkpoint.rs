@@ -6,7 +6,7 @@
 use crate::bytes::{Reader, WriteBytes};
 use crate::checksum::{checksum, ChecksumSalt};
 use crate::error::DecodeError;
-use crate::ids::{Birth, Incarnation, KeyspaceId, SegmentId, SeqNo};
+use crate::ids::{Birth, Incarnation, KeyspaceId, Location, SegmentId, SeqNo};
 use crate::segment::SegmentKind;
 
 const MAGIC: u32 = 0x5043_4c48; // "HLCP"
@@ -154,14 +154,17 @@ pub struct SegmentEntry {
     pub records: u32,
     /// How many records named one of its records as displaced.
     pub displaced: u32,
-    /// The sum of the keyed hashes of these records' keys.
+    /// The sum of the keyed hashes of these records' keys, and of the keys of entries that went
+    /// without a record, each times the weight of the location in question.
     pub displaced_sum: u64,
-    /// The sum of the keyed hashes of its own records' keys.
+    /// The sum of the keyed hashes of its own records' keys, times the weights of their locations.
     pub appended_sum: u64,
     /// The sum cannot be compared: entries went without a record of it.
     pub voided: bool,
     /// No record goes to it any more.
     pub sealed: bool,
+    /// Records of it may be heads of values in chunks.
+    pub heads: bool,
 }
 
 /// A range delete that still covers records.
@@ -205,6 +208,9 @@ pub struct CheckpointMeta {
     pub ranges: Vec<RangeEntry>,
     /// All keyspaces.
     pub keyspaces: Vec<KeyspaceEntry>,
+    /// Records of these segments that lost their entry to another key, and what was to be done
+    /// about it was done. In order.
+    pub settled: Vec<Location>,
 }
 
 impl CheckpointMeta {
@@ -232,6 +238,10 @@ impl CheckpointMeta {
             out.put_u32(keyspace.id.0);
             out.put_prefixed(keyspace.name.as_bytes());
         }
+        out.put_varint(self.settled.len() as u64);
+        for location in &self.settled {
+            out.put_u64(location.bits());
+        }
     }
 
     /// Decodes what [`CheckpointMeta::encode`] wrote.
@@ -256,7 +266,7 @@ fn encode_segment(segment: &SegmentEntry, out: &mut Vec<u8>) {
     out.put_varint(u64::from(segment.id.0));
     out.put(&[
         segment.kind as u8,
-        u8::from(segment.voided) | u8::from(segment.sealed) << 1,
+        u8::from(segment.voided) | u8::from(segment.sealed) << 1 | u8::from(!segment.heads) << 2,
     ]);
     out.put_varint(u64::from(segment.birth.0));
     out.put_varint(segment.first_seq.0);
@@ -285,6 +295,7 @@ fn decode_segment(reader: &mut Reader<'_>) -> Option<SegmentEntry> {
         appended_sum: reader.u64()?,
         voided: flags & 1 != 0,
         sealed: flags & 2 != 0,
+        heads: flags & 4 == 0,
     })
 }
 
@@ -307,6 +318,9 @@ fn decode_meta(reader: &mut Reader<'_>) -> Option<CheckpointMeta> {
         let id = KeyspaceId(reader.u32()?);
         let name = String::from_utf8(reader.prefixed()?.to_vec()).ok()?;
         meta.keyspaces.push(KeyspaceEntry { id, name });
+    }
+    for _ in 0..reader.varint()? {
+        meta.settled.push(Location::from_bits(reader.u64()?));
     }
     Some(meta)
 }
@@ -349,6 +363,7 @@ mod tests {
                 appended_sum: 1,
                 voided: true,
                 sealed: false,
+                heads: false,
             }],
             ranges: vec![
                 RangeEntry {
@@ -368,6 +383,7 @@ mod tests {
                 id: KeyspaceId(1),
                 name: "default".into(),
             }],
+            settled: vec![Location::from_bits(1 << 39 | 5)],
         }
     }
 

@@ -32,7 +32,7 @@ pub struct Cut {
 /// Where the newest checkpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckpointRoot {
-    /// Its number.
+    /// Its number: no other attempt at a checkpoint of the store has it.
     pub number: u64,
     /// Its last segment; earlier ones are chained from its header.
     pub last_segment: SegmentId,

@@ -17,7 +17,7 @@ use crate::api::{
 use crate::blocks::{Blocks, BLOCK_BYTES};
 use crate::error::IndexError;
 use crate::key::{KeyView, PreparedKey};
-use crate::leaf::{entry_of, fingerprint_of, rest_of, Found, Leaf, Room, Stored};
+use crate::leaf::{entry_of, fingerprint_of, is_live, rest_of, Found, Leaf, Room, Stored};
 use crate::plan::{plan, Content, Keys, Plan};
 use crate::slice::{self, NO_WINDOW};
 use crate::sync::ShardedLock;
@@ -28,7 +28,7 @@ const LOOKUP_BATCH: usize = 16;
 /// Splits are tried this often before the index is declared inconsistent: each try that fails has
 /// read keys or lost to another thread.
 const TRIES_MAX: usize = 10_000;
-/// Blocks that a split may need beyond those that the leaf has.
+/// Blocks that a split of slices may need beyond those that the leaf has.
 const SPLIT_BLOCKS: usize = 3;
 
 /// The sorted index. See the head of the crate.
@@ -87,7 +87,7 @@ impl Index {
 
     #[inline]
     fn fingerprint(&self, key: &PreparedKey<'_>) -> u32 {
-        (key.hash() >> 32) as u32 & ((1u64 << self.options.fingerprint_bits) - 1) as u32
+        key.fingerprint(self.options.fingerprint_bits)
     }
 
     /// All entries whose known bits agree with the key and whose fingerprint is equal; normally
@@ -95,7 +95,9 @@ impl Index {
     #[must_use]
     pub fn lookup(&self, key: &PreparedKey<'_>) -> Matches {
         let tree = self.tree.shared();
-        let leaf = tree.leaf(Probe::At(key.view())).lock();
+        let cell = tree.leaf(Probe::At(key.view()));
+        cell.prefetch();
+        let leaf = cell.lock();
         self.matches(&leaf, key)
     }
 
@@ -176,7 +178,9 @@ impl Index {
         for _ in 0..TRIES_MAX {
             {
                 let tree = self.tree.shared();
-                let mut leaf = tree.leaf(Probe::At(key.view())).lock();
+                let cell = tree.leaf(Probe::At(key.view()));
+                cell.prefetch();
+                let mut leaf = cell.lock();
                 let room = leaf.room();
                 if room == Room::Block {
                     self.check_budget(&leaf, key, BLOCK_BYTES)?;
@@ -238,6 +242,7 @@ impl Index {
             leaf.open_window(key.code());
             self.note_extra(before, leaf.extra_bytes());
         }
+        leaf.prefetch_insert(&self.blocks);
         let found = self.find(leaf, key);
         let matches: SmallVec<[Entry; 2]> = found.iter().map(|(_, entry)| *entry).collect();
         let (action, answer) = decide(&matches);
@@ -375,21 +380,25 @@ impl Index {
         let mut tree = self.tree.exclusive();
         let probe = Probe::At(key.view());
         let (cell, fences) = tree.leaf_between(probe);
-        let planned = {
+        let (planned, held) = {
             let mut leaf = cell.lock();
             self.drop_lost(&mut leaf, lost);
             if leaf.room() != Room::Split {
                 return Ok(Step::Done);
             }
             self.check_budget(&leaf, key, SPLIT_BLOCKS * BLOCK_BYTES)?;
-            plan(&leaf, &self.blocks, &fences, key, keys)
+            let planned = plan(&leaf, &self.blocks, &fences, &self.options, key, keys);
+            (planned, leaf.block_count())
         };
         if let Plan::Read(missing) = planned {
             let leaf = tree.leaf(probe).lock();
             return Ok(Step::Read(self.wanted(&leaf, &missing)));
         }
-        let reserved = self.blocks.reserve(SPLIT_BLOCKS);
-        reserved.map_err(|_| self.over_budget(SPLIT_BLOCKS * BLOCK_BYTES))?;
+        // A leaf of full keys has no blocks, but gives back more bytes than its slices take, or
+        // about as many: the limit was checked for what a split of slices may need.
+        let more = planned.blocks().saturating_sub(held).max(SPLIT_BLOCKS);
+        let reserved = self.blocks.reserve(more);
+        reserved.map_err(|_| self.over_budget(more * BLOCK_BYTES))?;
         self.install(&mut tree, probe, planned)?;
         self.splits.fetch_add(1, Ordering::Relaxed);
         self.tree_bytes.store(tree.bytes(), Ordering::Relaxed);
@@ -474,8 +483,9 @@ impl Index {
         self.for_each_leaf(&mut |leaf| match &leaf.keyed {
             Some(keyed) => keyed.visit(|_, entry| f(entry)),
             None => {
-                for stored in leaf.stored(&self.blocks) {
-                    f(entry_of(&stored.rest));
+                for (block, len) in leaf.blocks(&self.blocks) {
+                    let live = block.rests.iter().take(len).filter(|rest| is_live(rest));
+                    live.for_each(|rest| f(entry_of(rest)));
                 }
             }
         });

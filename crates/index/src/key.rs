@@ -26,7 +26,13 @@ impl<'k> PreparedKey<'k> {
     #[must_use]
     #[inline]
     pub fn new(seed: u64, keyspace: KeyspaceId, key: &'k [u8]) -> PreparedKey<'k> {
-        let hash = PreparedKey::hash_of(seed, keyspace, key);
+        PreparedKey::of_hashed(PreparedKey::hash_of(seed, keyspace, key), keyspace, key)
+    }
+
+    /// As [`PreparedKey::new`], with what [`PreparedKey::hash_of`] gave for the key.
+    #[must_use]
+    #[inline]
+    pub fn of_hashed(hash: u64, keyspace: KeyspaceId, key: &'k [u8]) -> PreparedKey<'k> {
         let keyspace = keyspace.0.to_be_bytes();
         PreparedKey {
             code: Coded::of(&keyspace, key),
@@ -60,6 +66,12 @@ impl<'k> PreparedKey<'k> {
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// What an entry keeps of the hash: so many bits of it.
+    #[inline]
+    pub(crate) fn fingerprint(&self, bits: u32) -> u32 {
+        (self.hash >> 32) as u32 & ((1u64 << bits) - 1) as u32
     }
 
     /// The keyspace.

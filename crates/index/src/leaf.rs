@@ -20,6 +20,7 @@ use crate::error::{ImageError, IndexError};
 use crate::keyed_leaf::KeyedLeaf;
 use crate::simd;
 use crate::slice::{self, Window, NO_WINDOW, SHIFT_MAX};
+use crate::ties::{in_groups, mostly_tied};
 
 /// First slices that are searched at once.
 const FIRSTS: usize = 32;
@@ -29,6 +30,8 @@ pub(crate) const FULL_MAX: usize = 32;
 /// Fewest sorted blocks at which a leaf is split.
 const FULL_MIN: usize = FULL_MAX - 7;
 const _: () = assert!(FULL_MAX <= FIRSTS);
+/// Entries of the sorted blocks of the fullest leaf.
+pub(crate) const FULL_ENTRIES: usize = FULL_MAX * BLOCK_ENTRIES;
 /// Most blocks of a leaf.
 pub(crate) const LEAF_BLOCKS: usize = FULL_MAX + 1;
 /// Holes that are borne before a leaf is squeezed.
@@ -272,6 +275,15 @@ impl Leaf {
             let block = blocks.get(block);
             simd::prefetch(&block.slices[0]);
             simd::prefetch(&block.slices[32]);
+        }
+    }
+
+    /// Asks for the cache line that an insert will write.
+    #[inline]
+    pub(crate) fn prefetch_insert(&self, blocks: &Blocks) {
+        if let Some(Some(block)) = self.blocks.get(self.full()) {
+            let slot = usize::from(self.tail).min(BLOCK_ENTRIES - 1);
+            simd::prefetch(&blocks.get(block).rests[slot]);
         }
     }
 
@@ -589,6 +601,10 @@ impl Leaf {
         let Some(Some(tail)) = self.blocks.get(full) else {
             return;
         };
+        // Nearly all of it will move; what it waits for overlaps with sorting the tail.
+        for block in self.blocks.iter().take(full + 1).flatten() {
+            simd::prefetch_all(blocks.get(block));
+        }
         let mut new = tail_sorted(blocks.get(tail));
         let mut end = full * BLOCK_ENTRIES;
         for (left, stored) in new.iter_mut().enumerate().rev() {
@@ -678,7 +694,7 @@ impl Leaf {
             .iter()
             .map(|stored| stored.slice)
             .collect();
-        groups(slices).into_iter().filter(|len| *len > 1).sum()
+        in_groups(slices, 2)
     }
 }
 
@@ -687,34 +703,6 @@ const NO_FIRSTS: [u16; FIRSTS] = {
     firsts[0] = 0;
     firsts
 };
-
-/// A tie group of this size is large: a seek into it reads that many records.
-const LARGE_GROUP: usize = 8;
-
-/// Whether more than half of the entries are in large tie groups.
-pub(crate) fn mostly_tied(slices: Vec<u16>) -> bool {
-    let count = slices.len();
-    let tied: usize = groups(slices)
-        .into_iter()
-        .filter(|len| *len >= LARGE_GROUP)
-        .sum();
-    tied * 2 > count
-}
-
-/// The sizes of the tie groups, in order.
-fn groups(mut slices: Vec<u16>) -> Vec<usize> {
-    slices.sort_unstable_by_key(|slice| slice::first_cell(*slice));
-    let mut groups = Vec::new();
-    let mut last = None;
-    for slice in slices {
-        match groups.last_mut() {
-            Some(len) if last >= Some(slice::first_cell(slice)) => *len += 1,
-            _ => groups.push(1),
-        }
-        last = last.max(Some(slice::last_cell(slice)));
-    }
-    groups
-}
 
 fn tail_sorted(block: &Block) -> [Stored; BLOCK_ENTRIES] {
     let mut order: [u32; BLOCK_ENTRIES] =

@@ -5,7 +5,8 @@
 //! bit and a location of 40. Slices place entries relative to each other ([`Index::scan`]);
 //! fingerprints tell keys of one place apart ([`Index::lookup`]). Where slices do not suffice,
 //! entries form tie groups, whose order the caller settles by reading records. Leaves whose keys
-//! defeat slices (URLs, paths) keep front-coded full keys instead.
+//! defeat slices (URLs, paths) keep front-coded full keys instead; what splits from one goes back
+//! to slices where these tell its keys apart.
 //!
 //! A match may belong to a stranger: a different key with the same place and fingerprint. The
 //! caller finds out when it reads the record; a lookup returns all candidates.
@@ -19,8 +20,8 @@
 //! totally ordered; a scan step sees one leaf at one moment.
 //!
 //! # Reading order
-//! `code` (order-preserving key code), `slice` (what an entry knows of its key), `leaf`, `tree`,
-//! `plan` (splits), `run` (ordered reading within a leaf), then `index`. Unsafe code is in `blocks`, `simd` and `sync` alone.
+//! `code` (order-preserving key code), `slice` (what an entry knows of its key), `ties`, `leaf`,
+//! `tree`, `plan` (splits), `run` (ordered reading within a leaf), then `index`. Unsafe code is in `blocks`, `simd` and `sync` alone.
 #![deny(unsafe_code)]
 
 mod api;
@@ -39,6 +40,7 @@ mod scan;
 mod simd;
 mod slice;
 mod sync;
+mod ties;
 mod tree;
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ use std::collections::HashMap;
 
 use heliox_format::ids::Location;
 
+use crate::api::{IndexOptions, KEYSPACE_BYTES};
 use crate::blocks::{Blocks, BLOCK_ENTRIES};
 use crate::code::{self, Coded, CODE_BITS};
 use crate::key::{common_bytes, PreparedKey};
 use crate::keyed_leaf::{KeyedEntry, KeyedLeaf};
-use crate::leaf::{entry_of, mostly_tied, Leaf, Stored, LEAF_BLOCKS};
+use crate::leaf::{entry_of, rest_of, Leaf, Stored, FULL_ENTRIES, LEAF_BLOCKS};
 use crate::slice::{self, Range, Span, Window, LOST_BITS_MAX};
+use crate::ties::{hardly_tied, mostly_tied};
 use crate::tree::Fences;
 
 /// Internal keys read so far, by location.
@@ -23,6 +25,15 @@ pub(crate) type Keys = HashMap<Location, Vec<u8>>;
 pub(crate) enum Content {
     Slices(Window, Vec<Stored>),
     Keys(KeyedLeaf),
+}
+
+impl Content {
+    fn blocks(&self) -> usize {
+        match self {
+            Content::Slices(_, stored) => stored.len().div_ceil(BLOCK_ENTRIES),
+            Content::Keys(_) => 0,
+        }
+    }
 }
 
 /// What to do with a leaf.
@@ -48,6 +59,18 @@ pub(crate) enum Plan {
     Prepend { separator: Vec<u8>, window: Window },
 }
 
+impl Plan {
+    /// Blocks of the leaf's new content, whatever it has now.
+    pub(crate) fn blocks(&self) -> usize {
+        match self {
+            Plan::Recut(content) => content.blocks(),
+            Plan::Split { left, right, .. } => left.blocks() + right.blocks(),
+            Plan::Append { left, .. } => left.as_ref().map_or(0, Content::blocks),
+            Plan::Read(_) | Plan::Prepend { .. } => 0,
+        }
+    }
+}
+
 /// An entry and what is known of it: its bits at the old window's offset, and its code if its key
 /// was read.
 #[derive(Clone, Copy)]
@@ -62,6 +85,8 @@ struct Item {
 const MIDDLE_DIVISOR: usize = 4;
 /// The middle quarter is preferred.
 const QUARTER_DIVISOR: usize = 8;
+/// Keys that are spread over this part of the range they may come in fill it.
+const RANGE_DIVISOR: u64 = 4;
 /// An entry that would lose this many bits in its new window is read.
 const LOST_ANEW_MAX: u32 = LOST_BITS_MAX + 2;
 
@@ -76,11 +101,12 @@ pub(crate) fn plan(
     leaf: &Leaf,
     blocks: &Blocks,
     fences: &Fences,
+    options: &IndexOptions,
     key: &PreparedKey<'_>,
     keys: &Keys,
 ) -> Plan {
     if let Some(keyed) = &leaf.keyed {
-        return split_keyed(&keyed.entries(), fences);
+        return split_keyed(&keyed.entries(), fences, options);
     }
     let stored = leaf.stored(blocks);
     if leaf.wants_reslice {
@@ -110,7 +136,8 @@ fn split_by_slices(
         Ok(items) => items,
         Err(missing) => return Some(Plan::Read(missing)),
     };
-    items.sort_unstable_by_key(|item| item.span.low);
+    // The stable sort makes use of how nearly sorted they are.
+    items.sort_by_key(|item| item.span.low);
     if let Some(plan) = beside(window, &prefix, &items, fences, key) {
         return Some(plan);
     }
@@ -119,14 +146,7 @@ fn split_by_slices(
     }
     let (at, separator) = best_gap(&prefix, offset, &items)?;
     let (left, right) = items.split_at(at);
-    let low = Fences {
-        low: fences.low.clone(),
-        high: Some(separator.clone()),
-    };
-    let high = Fences {
-        low: separator.clone(),
-        high: fences.high.clone(),
-    };
+    let (low, high) = fences_around(fences, &separator);
     let mut missing = Vec::new();
     let left = reslice(left, &prefix, window.offset, &low, &mut missing);
     let right = reslice(right, &prefix, window.offset, &high, &mut missing);
@@ -244,7 +264,7 @@ fn beside(
 /// it. It starts far enough in front of the bits that tell the keys apart that counting on changes
 /// no bit of the prefix.
 fn window_near(window: &Window, prefix: &Coded, code: &Coded, below: u64) -> Window {
-    let keyspace = 8 * crate::api::KEYSPACE_BYTES as u16;
+    let keyspace = 8 * KEYSPACE_BYTES as u16;
     let back = u16::from(window.shift)
         .saturating_sub(NEAR_SHIFT)
         .min(window.offset.saturating_sub(keyspace));
@@ -287,6 +307,19 @@ fn best_gap(prefix: &Coded, offset: usize, items: &[Item]) -> Option<(usize, Vec
         let upto = prefix.with_window(offset, lows[at], 0);
         Some((at, code::separator(&below, &upto)?))
     })
+}
+
+/// The fences of the parts that a separator makes of a leaf.
+fn fences_around(fences: &Fences, separator: &[u8]) -> (Fences, Fences) {
+    let low = Fences {
+        low: fences.low.clone(),
+        high: Some(separator.to_vec()),
+    };
+    let high = Fences {
+        low: separator.to_vec(),
+        high: fences.high.clone(),
+    };
+    (low, high)
 }
 
 /// How many leading bits of the code all keys between the fences share.
@@ -413,12 +446,19 @@ fn with_all_keys(stored: &[Stored], keys: &Keys, then: impl FnOnce(&[Known<'_>])
     then(&entries)
 }
 
-/// Content made of keys: slices if they tell the keys apart, else the keys themselves.
-fn exact(entries: &[Known<'_>], fences: &Fences) -> Content {
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return Content::Slices(slice::NO_WINDOW, Vec::new());
+/// A window for sorted keys, and their slices in it; `None` if there are too many for a leaf.
+fn exact_slices<'k>(
+    count: usize,
+    key: impl Fn(usize) -> &'k [u8],
+    fences: &Fences,
+) -> Option<(Window, Vec<u16>)> {
+    if count > LEAF_BLOCKS * BLOCK_ENTRIES {
+        return None;
+    }
+    let Some(end) = count.checked_sub(1) else {
+        return Some((slice::NO_WINDOW, Vec::new()));
     };
-    let (first, last) = (Coded::of_internal(first.key), Coded::of_internal(last.key));
+    let (first, last) = (Coded::of_internal(key(0)), Coded::of_internal(key(end)));
     // A few bits are left for keys just outside.
     let shared = first.common_bits(&last).min(CODE_BITS - 64);
     let offset = shared.saturating_sub(3).max(shared.min(fence_bits(fences))) as u16;
@@ -427,15 +467,22 @@ fn exact(entries: &[Known<'_>], fences: &Fences) -> Content {
         low: first.bits(at),
         high: last.bits(at),
     };
-    let window = range_for(&first.truncated(at), offset, span, 0, entries.len(), fences).window();
-    let sliced = |entry: &Known<'_>| Stored {
-        slice: slice::known(window.cell(&Coded::of_internal(entry.key))),
-        rest: entry.stored.rest,
-    };
-    let stored: Vec<Stored> = entries.iter().map(sliced).collect();
-    let fits = stored.len() <= LEAF_BLOCKS * BLOCK_ENTRIES;
-    if fits && !mostly_tied(stored.iter().map(|stored| stored.slice).collect()) {
-        return Content::Slices(window, stored);
+    let window = range_for(&first.truncated(at), offset, span, 0, count, fences).window();
+    let slice = |at| slice::known(window.cell(&Coded::of_internal(key(at))));
+    let slices = (0..count).map(slice).collect();
+    Some((window, slices))
+}
+
+/// Content made of keys: slices if they tell the keys apart, else the keys themselves.
+fn exact(entries: &[Known<'_>], fences: &Fences) -> Content {
+    let slices = exact_slices(entries.len(), |at| entries[at].key, fences);
+    if let Some((window, slices)) = slices.filter(|(_, slices)| !mostly_tied(slices.clone())) {
+        let known = entries.iter().zip(slices);
+        let stored = known.map(|(entry, slice)| Stored {
+            slice,
+            rest: entry.stored.rest,
+        });
+        return Content::Slices(window, stored.collect());
     }
     let keyed = |entry: &Known<'_>| KeyedEntry {
         key: entry.key.to_vec(),
@@ -451,14 +498,7 @@ fn split_exact(entries: &[Known<'_>], fences: &Fences) -> Plan {
     let Some((at, separator)) = cut(entries.len(), |at| entries[at].key) else {
         return Plan::Recut(exact(entries, fences));
     };
-    let low = Fences {
-        low: fences.low.clone(),
-        high: Some(separator.clone()),
-    };
-    let high = Fences {
-        low: separator.clone(),
-        high: fences.high.clone(),
-    };
+    let (low, high) = fences_around(fences, &separator);
     let (left, right) = (exact(&entries[..at], &low), exact(&entries[at..], &high));
     Plan::Split {
         separator,
@@ -467,19 +507,73 @@ fn split_exact(entries: &[Known<'_>], fences: &Fences) -> Plan {
     }
 }
 
-fn split_keyed(entries: &[KeyedEntry], _fences: &Fences) -> Plan {
-    let whole = |entries: &[KeyedEntry]| Content::Keys(KeyedLeaf::from_sorted(entries));
-    match cut(entries.len(), |at| entries[at].key.as_slice()) {
+/// Splits a leaf of full keys: between two keyspaces if it holds more than one, since their keys
+/// are seldom alike. A part whose keys slices tell apart goes back to them.
+fn split_keyed(entries: &[KeyedEntry], fences: &Fences, options: &IndexOptions) -> Plan {
+    let content = |entries: &[KeyedEntry], fences: &Fences| {
+        let sliced = sliced_again(entries, fences, options);
+        sliced.unwrap_or_else(|| Content::Keys(KeyedLeaf::from_sorted(entries)))
+    };
+    let key = |at: usize| entries[at].key.as_slice();
+    match keyspace_cut(entries.len(), key).or_else(|| cut(entries.len(), key)) {
         Some((at, separator)) => {
-            let (left, right) = (whole(&entries[..at]), whole(&entries[at..]));
+            let (low, high) = fences_around(fences, &separator);
+            let (left, right) = entries.split_at(at);
+            let (left, right) = (content(left, &low), content(right, &high));
             Plan::Split {
                 separator,
                 left,
                 right,
             }
         }
-        None => Plan::Recut(whole(entries)),
+        None => Plan::Recut(content(entries, fences)),
     }
+}
+
+/// Entries of full keys as slices, if these tell the keys apart for good.
+fn sliced_again(
+    entries: &[KeyedEntry],
+    fences: &Fences,
+    options: &IndexOptions,
+) -> Option<Content> {
+    if !fill_their_range(entries, fences)? {
+        return None;
+    }
+    let (window, slices) = exact_slices(entries.len(), |at| &entries[at].key, fences)
+        .filter(|(_, slices)| hardly_tied(slices.clone(), FULL_ENTRIES))?;
+    let stored = entries.iter().zip(slices).map(|(held, slice)| {
+        let key = PreparedKey::from_internal(options.seed, &held.key)?;
+        let rest = rest_of(key.fingerprint(options.fingerprint_bits), held.entry);
+        Some(Stored { slice, rest })
+    });
+    Some(Content::Slices(window, stored.collect::<Option<_>>()?))
+}
+
+/// Whether the keys are spread over a good part of where keys of their keyspaces may come between
+/// the fences. If not, those to come may all fall beside the window that is cut for these.
+fn fill_their_range(entries: &[KeyedEntry], fences: &Fences) -> Option<bool> {
+    let (first, last) = (&entries.first()?.key, &entries.last()?.key);
+    let keyspace = |key: &[u8]| Coded::of_internal(key).truncated(8 * KEYSPACE_BYTES);
+    let low = Coded::of_internal(&fences.low).max(keyspace(first));
+    let end = keyspace(last).with_window(8 * KEYSPACE_BYTES, u64::MAX, u64::MAX);
+    let high = match &fences.high {
+        Some(high) => Coded::of_internal(high).min(end),
+        None => end,
+    };
+    let offset = low.common_bits(&high).min(CODE_BITS - 64);
+    let bits = |code: Coded| code.bits(offset);
+    let keys = bits(Coded::of_internal(last)).checked_sub(bits(Coded::of_internal(first)))?;
+    Some(keys >= bits(high).checked_sub(bits(low))? / RANGE_DIVISOR)
+}
+
+/// Where sorted keys go from one keyspace to another: nearest to the middle, if anywhere.
+fn keyspace_cut<'a>(count: usize, key: impl Fn(usize) -> &'a [u8]) -> Option<(usize, Vec<u8>)> {
+    let keyspace = |at| key(at).get(..KEYSPACE_BYTES);
+    let at = (1..count)
+        .filter(|&at| keyspace(at - 1) != keyspace(at))
+        .min_by_key(|at| at.abs_diff(count / 2))?;
+    let len = common_bytes(key(at - 1), key(at)) + 1;
+    Some((at, key(at)[..len].to_vec()))
 }
 
 /// Where to cut sorted keys: in the middle half if keys differ there, where the separator is

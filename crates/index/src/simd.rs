@@ -65,6 +65,15 @@ pub(crate) fn prefetch<T>(place: &T) {
     prefetch_address(std::ptr::from_ref(place).cast());
 }
 
+/// Asks for all cache lines of `place`.
+#[inline]
+pub(crate) fn prefetch_all<T>(place: &T) {
+    let start = std::ptr::from_ref(place).cast::<u8>();
+    for offset in (0..std::mem::size_of::<T>()).step_by(64) {
+        prefetch_address(start.wrapping_add(offset));
+    }
+}
+
 /// Asks for the cache line at an address, which need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch_address(place: *const u8) {

@@ -16,6 +16,8 @@ use crate::slice;
 use crate::tree::Probe;
 use crate::*;
 
+mod formats;
+
 const SEED: u64 = 7;
 
 /// Keys by location, as the log of the engine has them.

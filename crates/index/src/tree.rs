@@ -38,10 +38,7 @@ impl LeafCell {
     /// Asks for the cache lines of the leaf's header.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        let start = std::ptr::from_ref(self).cast::<[u8; 64]>();
-        for line in 0..std::mem::size_of::<LeafCell>() / 64 {
-            simd::prefetch_address(start.wrapping_add(line).cast());
-        }
+        simd::prefetch_all(self);
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
+use heliox_format::bytes::WriteBytes;
 use heliox_format::frame::FRAME_HEADER_BYTES;
 use heliox_format::ids::{Birth, KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, CHUNK_BYTES, KEY_BYTES_MAX};
-use heliox_format::record::{RecordHeader, RecordKind};
+use heliox_format::record::{RecordHeader, RecordKind, RECORD_HEADER_BYTES_MAX};
 use heliox_format::segment::SegmentHeader;
 use heliox_media::AlignedBuf;
 
@@ -14,6 +15,7 @@ use crate::chunk::{ActiveChunk, FrameContext, CHUNK_MEMORY_BYTES};
 use crate::error::LogError;
 use crate::log::{Frozen, Log, OpenSegment, State, Stream};
 use crate::segments::SegmentState;
+use crate::sums::{weight, Settlement};
 
 /// Which member of a batch a record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +41,8 @@ pub struct NewRecord<'a> {
     pub key_hash: u64,
     /// The record whose entry this one replaces.
     pub displaced: Option<Location>,
+    /// A record that lost its entry to another key, which this one makes good: entered together.
+    pub settles: Option<Settlement>,
     /// The next older version, where it is not `displaced`.
     pub link: Option<Location>,
     /// When the value expires, in milliseconds since 1970.
@@ -69,6 +73,7 @@ impl<'a> NewRecord<'a> {
             value,
             key_hash: 0,
             displaced: None,
+            settles: None,
             link: None,
             expiry_ms: None,
             version: None,
@@ -146,13 +151,13 @@ impl Log {
         let appended = self.account(&mut state, stream, record, location, seq);
         let laid_bytes = tail_address(&state, stream).saturating_sub(before);
         state.next_seq = seq.next();
-        self.last_seq.store(seq.0, Ordering::Release);
+        self.state.last_seq.store(seq.0, Ordering::Release);
         self.grow_unwritten(&mut state, laid_bytes);
         if stream == Stream::User {
             // Written under the lock only, so no read-modify-write is needed.
-            let appended_bytes = self.user_appended_bytes.load(Ordering::Relaxed) + laid_bytes;
-            self.user_appended_bytes
-                .store(appended_bytes, Ordering::Relaxed);
+            let appended_bytes = &self.state.user_appended_bytes;
+            let sum = appended_bytes.load(Ordering::Relaxed) + laid_bytes;
+            appended_bytes.store(sum, Ordering::Relaxed);
         }
         Ok(appended)
     }
@@ -302,14 +307,11 @@ impl Log {
         };
         let location = self.geometry.location(active.address());
         header.seq_gap = active.start_record(seq);
-        let mut scratch = std::mem::take(&mut state.scratch);
-        scratch.clear();
-        header.encode(&mut scratch);
-        let laid = [&scratch[..], record.key, record.value]
-            .into_iter()
-            .try_for_each(|part| self.lay_bytes(state, stream, part));
-        state.scratch = scratch;
-        laid?;
+        let mut head = HeaderBytes::new();
+        header.encode(&mut head);
+        for part in [head.bytes(), record.key, record.value] {
+            self.lay_bytes(state, stream, part)?;
+        }
         if let Some(active) = state.tails[stream as usize].active.as_mut() {
             active.end_record();
         }
@@ -369,24 +371,62 @@ impl Log {
             let segment = state.table.get_mut(open.id);
             segment.records += 1;
             segment.dead += u32::from(!record.is_indexed());
+            segment.heads |= record.chunked;
             if record.is_indexed() {
-                segment.appended_sum = segment.appended_sum.wrapping_add(record.key_hash);
+                let sum = record.key_hash.wrapping_mul(weight(location));
+                segment.appended_sum = segment.appended_sum.wrapping_add(sum);
             }
             segment.last_seq = seq;
             // Kept up to the record, so that a checkpoint's cut within a frame covers it.
             segment.used_bytes = end.saturating_sub(self.geometry.start(open.id));
         }
-        if let Some(id) = record.displaced.and_then(|l| self.geometry.segment_at(l)) {
+        if let Some(settlement) = &record.settles {
+            if let Some(id) = self.geometry.segment_at(settlement.location) {
+                state.table.settle(id, settlement, seq);
+            }
+        }
+        let segment_of = |l: Location| Some((l, self.geometry.segment_at(l)?));
+        if let Some((old, id)) = record.displaced.and_then(segment_of) {
+            let sum = record.key_hash.wrapping_mul(weight(old));
             let segment = state.table.get_mut(id);
             segment.dead += 1;
             segment.displaced += 1;
-            segment.displaced_sum = segment.displaced_sum.wrapping_add(record.key_hash);
+            segment.displaced_sum = segment.displaced_sum.wrapping_add(sum);
             segment.last_displaced = seq;
         }
         Appended {
             location,
             seq,
             birth,
+        }
+    }
+}
+
+/// An encoded header, on the stack.
+struct HeaderBytes {
+    bytes: [u8; RECORD_HEADER_BYTES_MAX],
+    len: usize,
+}
+
+impl HeaderBytes {
+    fn new() -> HeaderBytes {
+        HeaderBytes {
+            bytes: [0; RECORD_HEADER_BYTES_MAX],
+            len: 0,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl WriteBytes for HeaderBytes {
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if let Some(place) = self.bytes.get_mut(self.len..end) {
+            place.copy_from_slice(bytes);
+            self.len = end;
         }
     }
 }

@@ -119,7 +119,7 @@ impl Log {
             let mut state = self.state.lock();
             let reached = Reached {
                 seq: SeqNo(state.next_seq.0 - 1),
-                user_bytes: self.user_appended_bytes.load(Ordering::Relaxed),
+                user_bytes: self.state.user_appended_bytes.load(Ordering::Relaxed),
             };
             if reach == Reach::All {
                 self.freeze_both(&mut state)?;

@@ -6,6 +6,7 @@
 //! - [`read`]: one record or many by location, from the unflushed tail or from media, verified.
 //! - [`scan`]: all records of a segment in order; the only place that knows torn tails.
 //! - [`segments`]: states and accounting of all segments.
+//! - [`sums`]: the arithmetic that tells a record which lost its entry to another key.
 //!
 //! # Invariants
 //! 1. Orders are consecutive over both streams; an order is given only to a record that is in the
@@ -25,6 +26,7 @@ pub mod log;
 pub mod read;
 pub mod scan;
 pub mod segments;
+pub mod sums;
 
 pub use error::LogError;
 pub use log::{Log, LogOptions, Stream};

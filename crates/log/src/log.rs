@@ -10,12 +10,16 @@ use std::time::Duration;
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
 use heliox_media::{AlignedBuf, Media};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::chunk::{ActiveChunk, FrozenChunk, CHUNK_MEMORY_BYTES};
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
 use crate::segments::{Segment, SegmentState, SegmentTable, SegmentViews};
+use crate::sums::{weight, Settlement};
+
+/// How exactly the bytes of the tail are told without the lock.
+const UNWRITTEN_GRAIN_BYTES: u64 = 4 << 10;
 
 /// Which sequence of segments a record is appended to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +87,26 @@ pub(crate) struct State {
     pub(crate) tails: [Tail; 2],
     pub(crate) table: SegmentTable,
     pub(crate) pool: Vec<AlignedBuf>,
-    pub(crate) scratch: Vec<u8>,
+    /// Bytes of the tail that are not on media yet.
+    pub(crate) unwritten_bytes: u64,
+}
+
+/// What every append changes. It begins on one cache line, so that a writer waits once for what
+/// the writer before it changed.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Hot {
+    /// The order of the newest record; changes under the lock only.
+    pub(crate) last_seq: AtomicU64,
+    /// Bytes of user records appended by this run; changes under the lock only.
+    pub(crate) user_appended_bytes: AtomicU64,
+    state: Mutex<State>,
+}
+
+impl Hot {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
 }
 
 /// Who flushes now, and who waits for it.
@@ -98,17 +121,14 @@ pub struct Log {
     pub(crate) geometry: LogGeometry,
     pub(crate) incarnation: Incarnation,
     pub(crate) views: SegmentViews,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Hot,
     pub(crate) gate: Mutex<FlushGate>,
     pub(crate) gate_opened: Condvar,
     pub(crate) write_lock: Mutex<()>,
     pub(crate) chunk_written: Condvar,
-    pub(crate) last_seq: AtomicU64,
     pub(crate) durable_seq: AtomicU64,
-    /// Changes under the state lock only.
-    pub(crate) unwritten_bytes: AtomicU64,
-    /// Bytes of user records appended by this run; changes under the state lock only.
-    pub(crate) user_appended_bytes: AtomicU64,
+    /// What the state says, published every [`UNWRITTEN_GRAIN_BYTES`].
+    unwritten_bytes: AtomicU64,
     /// What that was when the newest finished sync began; changes under the gate only.
     pub(crate) user_synced_bytes: AtomicU64,
     pub(crate) free_segments: AtomicU64,
@@ -151,24 +171,26 @@ impl Log {
             incarnation: options.incarnation,
             views,
             free_segments: AtomicU64::new(table.free_count() as u64),
-            state: Mutex::new(State {
-                next_seq,
-                next_birth: options.next_birth,
-                ended: false,
-                cuts: 0,
-                tails: [Tail::default(), Tail::default()],
-                table,
-                pool: Vec::new(),
-                scratch: Vec::new(),
-            }),
+            state: Hot {
+                last_seq: AtomicU64::new(last),
+                user_appended_bytes: AtomicU64::new(0),
+                state: Mutex::new(State {
+                    next_seq,
+                    next_birth: options.next_birth,
+                    ended: false,
+                    cuts: 0,
+                    tails: [Tail::default(), Tail::default()],
+                    table,
+                    pool: Vec::new(),
+                    unwritten_bytes: 0,
+                }),
+            },
             gate: Mutex::new(FlushGate::default()),
             gate_opened: Condvar::new(),
             write_lock: Mutex::new(()),
             chunk_written: Condvar::new(),
-            last_seq: AtomicU64::new(last),
             durable_seq: AtomicU64::new(last),
             unwritten_bytes: AtomicU64::new(0),
-            user_appended_bytes: AtomicU64::new(0),
             user_synced_bytes: AtomicU64::new(0),
             is_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -198,7 +220,7 @@ impl Log {
     /// The order of the newest record.
     #[must_use]
     pub fn last_seq(&self) -> SeqNo {
-        SeqNo(self.last_seq.load(Ordering::Acquire))
+        SeqNo(self.state.last_seq.load(Ordering::Acquire))
     }
 
     /// All records up to this order are durable.
@@ -207,7 +229,8 @@ impl Log {
         SeqNo(self.durable_seq.load(Ordering::Acquire))
     }
 
-    /// Bytes of the tail that are not on media yet.
+    /// Bytes of the tail that are not on media yet: 4 KiB more or less while records are appended,
+    /// 0 once all of them are written.
     #[must_use]
     pub fn unwritten_bytes(&self) -> u64 {
         self.unwritten_bytes.load(Ordering::Relaxed)
@@ -218,21 +241,26 @@ impl Log {
     pub fn unsynced_bytes(&self) -> u64 {
         // In this order: what was synced is never more than what was appended.
         let synced = self.user_synced_bytes.load(Ordering::Acquire);
-        let appended = self.user_appended_bytes.load(Ordering::Relaxed);
+        let appended = self.state.user_appended_bytes.load(Ordering::Relaxed);
         appended.saturating_sub(synced)
     }
 
-    /// Counts bytes of the tail that are not on media; `_state` proves that the lock is held.
-    pub(crate) fn grow_unwritten(&self, _state: &mut State, bytes: u64) {
-        let sum = self.unwritten_bytes.load(Ordering::Relaxed) + bytes;
-        self.unwritten_bytes.store(sum, Ordering::Relaxed);
+    /// Counts bytes of the tail that are not on media.
+    pub(crate) fn grow_unwritten(&self, state: &mut State, bytes: u64) {
+        let before = state.unwritten_bytes;
+        state.unwritten_bytes += bytes;
+        // Every writer reads it: a line that each append changed would be fought over.
+        if before / UNWRITTEN_GRAIN_BYTES != state.unwritten_bytes / UNWRITTEN_GRAIN_BYTES {
+            self.unwritten_bytes
+                .store(state.unwritten_bytes, Ordering::Relaxed);
+        }
     }
 
     /// The inverse of [`Log::grow_unwritten`].
-    pub(crate) fn shrink_unwritten(&self, _state: &mut State, bytes: u64) {
-        let sum = self.unwritten_bytes.load(Ordering::Relaxed);
-        let rest = sum.saturating_sub(bytes);
-        self.unwritten_bytes.store(rest, Ordering::Relaxed);
+    pub(crate) fn shrink_unwritten(&self, state: &mut State, bytes: u64) {
+        state.unwritten_bytes = state.unwritten_bytes.saturating_sub(bytes);
+        self.unwritten_bytes
+            .store(state.unwritten_bytes, Ordering::Relaxed);
     }
 
     /// Waits until the next chunk was written, at most so long.
@@ -332,8 +360,8 @@ impl Log {
     }
 
     /// Says that an index entry for a record at `location` went without a record that says so (an
-    /// expired record, a verified tombstone, a swept range).
-    pub fn note_unlogged_removal(&self, location: Location) {
+    /// expired record, a verified tombstone, a swept range), and was of the key with this hash.
+    pub fn note_unlogged_removal(&self, location: Location, key_hash: u64) {
         let Some(id) = self.geometry.segment_at(location) else {
             return;
         };
@@ -342,8 +370,47 @@ impl Log {
         let next_cut = state.cuts + 1;
         let segment = state.table.get_mut(id);
         segment.dead += 1;
-        segment.voided = true;
+        let sum = key_hash.wrapping_mul(weight(location));
+        segment.displaced_sum = segment.displaced_sum.wrapping_add(sum);
         segment.removal_cut = next_cut;
+    }
+
+    /// Enters a settlement into the account of its segment; only the first one of a record counts.
+    pub fn settle(&self, settlement: &Settlement) {
+        if let Some(id) = self.geometry.segment_at(settlement.location) {
+            let mut state = self.state.lock();
+            let newest = SeqNo(state.next_seq.0 - 1);
+            state.table.settle(id, settlement, newest);
+        }
+    }
+
+    /// True if the record at this location was settled.
+    #[must_use]
+    pub fn is_settled(&self, location: Location) -> bool {
+        let id = self.geometry.segment_at(location);
+        id.is_some_and(|id| self.state.lock().table.is_settled(id, location))
+    }
+
+    /// Says that every record of a sealed segment that is the head of a value in chunks was copied,
+    /// or its chunks were deleted.
+    pub fn note_heads_settled(&self, id: SegmentId) {
+        self.state.lock().table.get_mut(id).heads = false;
+    }
+
+    /// Ends the segments that are appended to, full or not: the next records begin fresh ones.
+    pub fn seal_segments(&self) {
+        self.seal_at_cut(|_, _| ());
+    }
+
+    /// As [`Log::seal_segments`]; then `look` sees the newest order and the table at that point: the
+    /// segments in it hold every record up to that order and will never hold another.
+    pub fn seal_at_cut<R>(&self, look: impl FnOnce(SeqNo, &SegmentTable) -> R) -> R {
+        let mut state = self.state.lock();
+        for stream in Stream::ALL {
+            self.freeze_active(&mut state, stream);
+            self.seal_open(&mut state, stream);
+        }
+        look(SeqNo(state.next_seq.0 - 1), &state.table)
     }
 
     /// Ends the life of a sealed segment, or of a checkpoint's: readers of it start over. It is

@@ -166,6 +166,25 @@ fn decode_or_find(
     }
 }
 
+/// Fills the memory from `address`: in pieces that are all under way at once.
+///
+/// # Errors
+/// A device error.
+pub fn read_whole(
+    media: &dyn Media,
+    address: u64,
+    memory: &mut AlignedBuf,
+) -> Result<(), LogError> {
+    let pieces = memory.chunks_mut(READ_PIECE_BYTES).enumerate();
+    let mut reads: Vec<Read<'_>> = pieces
+        .map(|(i, buf)| Read {
+            offset: address + (i * READ_PIECE_BYTES) as u64,
+            buf,
+        })
+        .collect();
+    Ok(media.read_many(&mut reads)?)
+}
+
 impl SegmentScanner {
     /// Loads a segment. `used_bytes`: how much of it was written, where that is known; then bytes
     /// at its end that do not verify are a gap too.
@@ -178,16 +197,33 @@ impl SegmentScanner {
         id: SegmentId,
         used_bytes: Option<u64>,
     ) -> Result<SegmentScanner, LogError> {
+        SegmentScanner::load_into(media, geometry, id, used_bytes, None)
+    }
+
+    /// As [`SegmentScanner::load`], into memory that an earlier scanner gave back, if it is of the
+    /// length needed.
+    ///
+    /// # Errors
+    /// As [`SegmentScanner::load`].
+    pub fn load_into(
+        media: &dyn Media,
+        geometry: &LogGeometry,
+        id: SegmentId,
+        used_bytes: Option<u64>,
+        spare: Option<AlignedBuf>,
+    ) -> Result<SegmentScanner, LogError> {
         let base = geometry.start(id);
         let used_bytes_max = used_bytes.unwrap_or(geometry.segment_bytes);
         let limit = used_bytes_max.min(geometry.segment_bytes) as usize;
         let padded = limit
             .max(geometry.sector_bytes)
             .next_multiple_of(BLOCK_BYTES);
-        let mut memory = AlignedBuf::for_read(padded.min(geometry.segment_bytes as usize))?;
-        for (i, piece) in memory.chunks_mut(READ_PIECE_BYTES).enumerate() {
-            media.read_at(base + (i * READ_PIECE_BYTES) as u64, piece)?;
-        }
+        let len = padded.min(geometry.segment_bytes as usize);
+        let mut memory = match spare.filter(|spare| spare.len() == len) {
+            Some(spare) => spare,
+            None => AlignedBuf::for_read(len)?,
+        };
+        read_whole(media, base, &mut memory)?;
         let found = decode_or_find(geometry, base, &memory)?;
         Ok(SegmentScanner {
             geometry: *geometry,
@@ -242,6 +278,12 @@ impl SegmentScanner {
     #[must_use]
     pub fn loaded_bytes(&self) -> u64 {
         self.memory.len() as u64
+    }
+
+    /// Gives its memory back, for the next scanner.
+    #[must_use]
+    pub fn into_memory(self) -> AlignedBuf {
+        self.memory
     }
 
     /// How many bytes of the segment hold frames that verify, from its start.

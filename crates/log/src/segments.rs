@@ -3,11 +3,14 @@
 //! [`SegmentTable`] lives under the log's lock. [`SegmentViews`] are the few facts that readers
 //! check without it: which generation a segment is in, and how much of it is on media.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heliox_format::checkpoint::SegmentEntry;
-use heliox_format::ids::{Birth, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
+
+use crate::sums::Settlement;
 
 /// Where a segment is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,11 +46,12 @@ pub struct Segment {
     pub dead: u32,
     /// How many records named one of its records as displaced, or took its entry away.
     pub displaced: u32,
-    /// The sum of the hashes of the keys of these records.
+    /// The sum of the hashes of the keys of these records, each times the weight of the location
+    /// displaced (see `sums`).
     pub displaced_sum: u64,
-    /// The sum of the hashes of the keys of its own records, as far as the index points to them
-    /// when they are appended. Once all are displaced, the two sums agree, or a record lost its
-    /// entry to another key.
+    /// The sum of the hashes of the keys of its own records, each times the weight of its location,
+    /// as far as the index points to them when they are appended. Once all are displaced, the two
+    /// sums agree, or a record lost its entry to another key.
     pub appended_sum: u64,
     /// The order of the last record that displaced one of its records.
     pub last_displaced: SeqNo,
@@ -56,6 +60,8 @@ pub struct Segment {
     pub removal_cut: u64,
     /// The sum cannot be compared any more.
     pub voided: bool,
+    /// Records of it may be heads of values in chunks: it must be read before it goes.
+    pub heads: bool,
 }
 
 impl Segment {
@@ -74,6 +80,7 @@ impl Segment {
         last_displaced: SeqNo::ZERO,
         removal_cut: 0,
         voided: false,
+        heads: false,
     };
 
     /// Records that the index points to.
@@ -91,6 +98,13 @@ impl Segment {
         self.used_bytes * u64::from(self.live()) / u64::from(self.records)
     }
 
+    /// True if it holds log records (and not a checkpoint).
+    #[must_use]
+    pub fn is_log(&self) -> bool {
+        let is_used = matches!(self.state, SegmentState::Open | SegmentState::Sealed);
+        is_used && self.kind != SegmentKind::Checkpoint
+    }
+
     /// True if it holds log records (and not a checkpoint) and no more will come.
     #[must_use]
     pub fn is_sealed_log(&self) -> bool {
@@ -98,11 +112,23 @@ impl Segment {
     }
 }
 
+/// What was entered for a record that lost its entry to another key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settled {
+    /// The life of its segment.
+    pub birth: Birth,
+    /// What the segment's sum of displacing keys got for it.
+    pub difference: u64,
+}
+
 /// All segments, by id.
 #[derive(Debug)]
 pub struct SegmentTable {
     segments: Vec<Segment>,
     free: Vec<SegmentId>,
+    /// Records that lost their entry to another key and were dealt with, in segments that were not
+    /// opened anew since. Hardly ever one.
+    settled: BTreeMap<(SegmentId, Location), Settled>,
 }
 
 impl SegmentTable {
@@ -112,6 +138,7 @@ impl SegmentTable {
         SegmentTable {
             segments: vec![Segment::FREE; count as usize],
             free: (0..count).rev().map(SegmentId).collect(),
+            settled: BTreeMap::new(),
         }
     }
 
@@ -147,6 +174,8 @@ impl SegmentTable {
     /// Takes a free segment and opens it.
     pub fn open(&mut self, kind: SegmentKind, birth: Birth, first_seq: SeqNo) -> Option<SegmentId> {
         let id = self.free.pop()?;
+        // Not when it was given back: until its place is used again a crash can bring it back.
+        self.settled.retain(|(of, _), _| *of != id);
         *self.get_mut(id) = Segment {
             state: SegmentState::Open,
             kind,
@@ -177,9 +206,50 @@ impl SegmentTable {
             displaced_sum: entry.displaced_sum,
             appended_sum: entry.appended_sum,
             voided: entry.voided,
+            heads: entry.heads,
             ..Segment::FREE
         };
         true
+    }
+
+    /// Enters a settlement into the account of its segment. False, and nothing changes, if it was
+    /// entered before, or the segment is not in the life that is meant. What stands in for the record
+    /// has the order `at` or an earlier one; the segment is needed until that is durable.
+    pub fn settle(&mut self, id: SegmentId, settlement: &Settlement, at: SeqNo) -> bool {
+        let key = (id, settlement.location);
+        let is_known = self.settled.contains_key(&key);
+        let segment = self.get_mut(id);
+        let is_in_use = matches!(segment.state, SegmentState::Open | SegmentState::Sealed);
+        let is_of_it = (segment.first_seq..=segment.last_seq).contains(&settlement.seq);
+        if !is_in_use || !is_of_it || is_known {
+            return false;
+        }
+        let (birth, difference) = (segment.birth, settlement.difference);
+        segment.displaced_sum = segment.displaced_sum.wrapping_add(difference);
+        segment.last_displaced = segment.last_displaced.max(at);
+        self.settled.insert(key, Settled { birth, difference });
+        true
+    }
+
+    /// True if the record at this place was settled.
+    #[must_use]
+    pub fn is_settled(&self, id: SegmentId, location: Location) -> bool {
+        self.settled.contains_key(&(id, location))
+    }
+
+    /// All settled records.
+    pub fn settled(&self) -> impl Iterator<Item = (Location, Settled)> + '_ {
+        self.settled
+            .iter()
+            .map(|((_, at), settled)| (*at, *settled))
+    }
+
+    /// Puts a settled record back whose segment's account has it already; used by recovery.
+    pub fn restore_settled(&mut self, id: SegmentId, location: Location) {
+        let birth = self.get(id).birth;
+        let difference = 0;
+        let settled = Settled { birth, difference };
+        self.settled.insert((id, location), settled);
     }
 
     /// Makes a retired segment free.
@@ -206,6 +276,7 @@ impl SegmentTable {
                 displaced_sum: s.displaced_sum,
                 appended_sum: s.appended_sum,
                 voided: s.voided,
+                heads: s.heads,
                 sealed: s.state == SegmentState::Sealed,
             })
             .collect()
@@ -302,6 +373,7 @@ mod tests {
         segment.dead = 4;
         segment.used_bytes = 1000;
         segment.displaced_sum = 77;
+        segment.heads = true;
         assert_eq!(segment.live_bytes(), 600);
         let entries = table.entries();
         let mut other = SegmentTable::new(3);
@@ -313,6 +385,7 @@ mod tests {
         assert!(!other.restore(&beyond), "an id beyond the store");
         assert_eq!(other.free_count(), 2);
         assert_eq!(other.get(id).displaced_sum, 77);
+        assert!(other.get(id).heads);
         assert_eq!(other.get(id).birth, Birth(8));
     }
 

@@ -10,6 +10,7 @@ use heliox_format::ids::{KeyspaceId, SegmentId, SeqNo};
 use heliox_format::record::RecordKind;
 use heliox_log::append::NewRecord;
 use heliox_log::segments::SegmentState;
+use heliox_log::sums::{difference, weight, Settlement};
 
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Count {
@@ -64,7 +65,8 @@ fn counts_sums_and_orders_equal_a_recount() {
             let count = counts.get_mut(&id.0).unwrap();
             count.dead += 1;
             count.displaced += 1;
-            count.displaced_sum = count.displaced_sum.wrapping_add(record.key_hash);
+            let sum = record.key_hash.wrapping_mul(weight(displaced));
+            count.displaced_sum = count.displaced_sum.wrapping_add(sum);
             count.last_displaced = appended.seq;
         }
         if dice.roll(400) == 0 {
@@ -92,16 +94,57 @@ fn counts_sums_and_orders_equal_a_recount() {
 }
 
 #[test]
-fn a_removal_without_a_record_voids_the_sum_and_says_when() {
+fn a_removal_without_a_record_is_summed_and_says_when() {
     let (_, log) = small_log(PLAIN);
     let first = append_n(&log, USER, 1, 16, 100, None).unwrap();
     append_n(&log, USER, 2, 16, 100, None).unwrap();
-    log.note_unlogged_removal(first.at);
+    log.note_unlogged_removal(first.at, 12_345);
     let segment = log.segment(SegmentId(0));
-    assert_eq!((segment.dead, segment.voided), (1, true));
+    assert_eq!((segment.dead, segment.voided), (1, false));
+    let sum = weight(first.at).wrapping_mul(12_345);
+    assert_eq!(segment.displaced_sum, sum);
     // The first cut is still to be taken: it is the one that knows of the removal.
     assert_eq!(segment.removal_cut, 1);
     assert_eq!(segment.displaced, 0);
+}
+
+/// A record that another key displaced: the sums differ until that is settled, which counts once,
+/// and only in the life of the segment that is meant.
+#[test]
+fn a_settlement_counts_once_and_makes_the_sums_agree() {
+    let (_, log) = small_log(PLAIN);
+    let record = |hash, displaced, settles| {
+        let mut record = NewRecord::new(RecordKind::Put, KeyspaceId(1), b"key", b"");
+        (record.key_hash, record.displaced, record.settles) = (hash, displaced, settles);
+        log.append(USER, &record).unwrap()
+    };
+    let lost = record(77, None, None);
+    record(78, Some(lost.location), None);
+    let settlement = Settlement {
+        location: lost.location,
+        seq: lost.seq,
+        difference: difference(lost.location, 77, 78),
+    };
+    let open = |log: &heliox_log::Log| {
+        let segment = log.segment(SegmentId(0));
+        segment.appended_sum.wrapping_sub(segment.displaced_sum)
+    };
+    let before = open(&log);
+    log.settle(&Settlement {
+        seq: SeqNo(lost.seq.0 + 1000),
+        ..settlement
+    });
+    assert!(!log.is_settled(lost.location), "of another life");
+    assert_eq!(open(&log), before);
+    let healed = record(77, None, Some(settlement));
+    assert!(log.is_settled(lost.location));
+    let own = |a: heliox_log::append::Appended, hash: u64| weight(a.location).wrapping_mul(hash);
+    let settled = before
+        .wrapping_sub(settlement.difference)
+        .wrapping_add(own(healed, 77));
+    assert_eq!(open(&log), settled);
+    log.settle(&settlement);
+    assert_eq!(open(&log), settled, "it counts once");
 }
 
 #[test]

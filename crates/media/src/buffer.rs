@@ -14,11 +14,14 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::error::MediaError;
+use crate::mapping::Mapping;
 
 /// What a buffer's length must be a multiple of.
 const LEN_GRAIN_BYTES: usize = 512;
 /// Size classes of the free list: 4, 8, 16, 32 and 64 KiB.
 const POOL_CLASSES: usize = 5;
+/// Buffers from this size on are mapped by themselves.
+const MAPPED_BYTES_MIN: usize = 256 << 10;
 /// Most bytes that one thread keeps in its free list.
 const POOL_BYTES_MAX: usize = 512 << 10;
 
@@ -28,10 +31,12 @@ pub struct AlignedBuf {
     len: usize,
 }
 
-/// One allocation of exactly `capacity` bytes, aligned, initialised, freed on drop.
+/// One allocation of exactly `capacity` bytes, aligned, initialised, freed on drop: from the
+/// allocator, or mapped if it is large.
 struct Memory {
     start: NonNull<u8>,
     capacity: usize,
+    mapping: Option<Mapping>,
 }
 
 // SAFETY: a `Memory` owns its bytes alone (no other pointer to them exists), as a `Box<[u8]>` does.
@@ -104,6 +109,7 @@ impl Drop for AlignedBuf {
         let memory = Memory {
             start: self.memory.start,
             capacity: self.memory.capacity,
+            mapping: self.memory.mapping.take(),
         };
         // The field's own drop must not free what the pool now owns: see `Memory::drop`.
         self.memory.capacity = 0;
@@ -127,9 +133,21 @@ impl Memory {
         if capacity == 0 {
             return Err(refused);
         }
+        if capacity >= MAPPED_BYTES_MIN {
+            let mapping = Mapping::new(capacity).ok_or(refused)?;
+            return Ok(Memory {
+                start: mapping.start(),
+                capacity,
+                mapping: Some(mapping),
+            });
+        }
         // SAFETY: the layout's size is not zero (checked above).
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
-        Ok(Memory { start, capacity })
+        Ok(Memory {
+            start,
+            capacity,
+            mapping: None,
+        })
     }
 }
 
@@ -139,7 +157,7 @@ impl Drop for Memory {
         let Ok(layout) = Layout::from_size_align(self.capacity, AlignedBuf::ALIGN_BYTES) else {
             return;
         };
-        if self.capacity != 0 {
+        if self.capacity != 0 && self.mapping.is_none() {
             // SAFETY: `start` came from `alloc_zeroed` with this very layout, and nobody else
             // frees it: whoever takes ownership away sets `capacity` to 0.
             unsafe { dealloc(self.start.as_ptr(), layout) }

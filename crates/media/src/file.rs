@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use heliox_format::limits::{SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
 use parking_lot::Mutex;
@@ -25,6 +26,10 @@ use crate::error::{MediaError, Operation};
 use crate::sticky::Sticky;
 use crate::uring::{self, Request, RingPool};
 use crate::{check_request, sys, Geometry, IoKind, IoMode, Media, Read};
+
+/// How long a device that is in use is tried again, and how often.
+const IN_USE_PATIENCE: Duration = Duration::from_millis(500);
+const IN_USE_PAUSE: Duration = Duration::from_millis(2);
 
 /// How a file or device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,9 +112,7 @@ impl FileMedia {
                 reason,
             });
         }
-        let (file, direct) =
-            open_descriptor(path, is_device, options.direct).map_err(|e| open_error(&name, &e))?;
-        lock(&name, &file)?;
+        let (file, direct) = open_locked(&name, path, is_device, options.direct)?;
         let geometry = geometry_of(&file, is_device, direct).map_err(|e| open_error(&name, &e))?;
         let rings = rings_for(&name, options.io_mode, direct, uring::shared())?;
         Ok(FileMedia {
@@ -249,6 +252,12 @@ impl Media for FileMedia {
         )
     }
 
+    fn clone_to(&self, offset: u64, len_bytes: u64, file: &File, at: u64) -> bool {
+        !self.is_device
+            && check_request(&self.name, &self.geometry, offset, len_bytes, 0).is_ok()
+            && sys::clone_range(&self.file, offset, len_bytes, file, at).is_ok()
+    }
+
     fn allocated_bytes(&self) -> Result<u64, MediaError> {
         if self.is_device {
             return Ok(self.geometry.len_bytes);
@@ -376,6 +385,27 @@ impl Drop for FileMedia {
         // Closing alone would leave the lock to a child process that was forked meanwhile and has
         // not replaced itself yet. Nothing is lost if it fails.
         let _ = self.file.unlock();
+    }
+}
+
+/// Opens and locks. A process that was killed while it read through `io_uring` is gone some
+/// milliseconds before the kernel lets go of its file, so what is in use is tried again for a moment.
+fn open_locked(
+    name: &Arc<str>,
+    path: &Path,
+    is_device: bool,
+    direct: bool,
+) -> Result<(File, bool), MediaError> {
+    let begun = Instant::now();
+    loop {
+        let opened = open_descriptor(path, is_device, direct).map_err(|e| open_error(name, &e));
+        let locked = opened.and_then(|(file, direct)| lock(name, &file).map(|()| (file, direct)));
+        match locked {
+            Err(MediaError::InUse { .. }) if begun.elapsed() < IN_USE_PATIENCE => {
+                std::thread::sleep(IN_USE_PAUSE);
+            }
+            other => return other,
+        }
     }
 }
 

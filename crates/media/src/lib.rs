@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! The trait [`Media`] carries the contract; every implementation here is tested against it.
-//! Unsafe code is confined to `buffer`, `sys` and `uring`.
+//! Unsafe code is confined to `buffer`, `mapping`, `region`, `sys` and `uring`.
 //!
 //! # Threads
 //! Every device may be used from any number of threads at once.
@@ -13,9 +13,11 @@ mod buffer;
 mod error;
 mod fault;
 mod file;
+mod mapping;
 mod memory;
 mod random;
 mod recording;
+mod region;
 mod shared;
 pub mod space;
 mod sticky;
@@ -30,7 +32,10 @@ pub use error::{MediaError, Operation};
 pub use fault::{FaultMedia, IoCounts};
 pub use file::{FileMedia, FileOptions};
 pub use memory::MemoryMedia;
+#[doc(hidden)]
+pub use random::Random;
 pub use recording::{CrashChoice, RecordingMedia};
+pub use region::{Piece, Region};
 pub use striped::{StripedMedia, STRIPE_BYTES};
 
 /// The shape of a device; fixed while it is open.
@@ -161,6 +166,14 @@ pub trait Media: Send + Sync {
 
     /// The device's path or name, and how it is driven; for messages.
     fn describe(&self) -> String;
+
+    /// Lets a range of `file`, from `at` on, share the device's blocks instead of copying them: on
+    /// file systems with reflinks, and if everything is a multiple of their block. False, and the
+    /// range of `file` is unspecified, if that cannot be done.
+    fn clone_to(&self, offset: u64, len_bytes: u64, file: &std::fs::File, at: u64) -> bool {
+        let _ = (offset, len_bytes, file, at);
+        false
+    }
 
     /// Bytes that the device really occupies: less than its length for a sparse file.
     ///

@@ -1,15 +1,20 @@
 //! A small seeded generator (SplitMix64) for the choices of test devices: the same seed gives the
 //! same choices on every machine. Not for secrets. One thread.
 
-/// A generator.
-pub(crate) struct Random(u64);
+/// A generator; for simulations and tests too.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    /// The generator of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[allow(clippy::should_implement_trait)] // it never ends
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +23,7 @@ impl Random {
     }
 
     /// A number below `bound`; 0 for a bound of 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -48,6 +48,9 @@ pub enum CrashChoice<'a> {
     /// The free events (see [`RecordingMedia::free_events`]) whose flag is set, whole and in their
     /// order; missing flags are unset.
     Whole(&'a [bool]),
+    /// Of each free event, the sectors whose flag is set, in the events' order; missing flags are
+    /// unset. A discard happens if its first flag is set. Together these are all legal images.
+    Sectors(&'a [Vec<bool>]),
     /// Drawn at random: lost, kept, reordered and torn in many mixtures. The seeds 0 and 1 are
     /// [`CrashChoice::NothingUnsynced`] and [`CrashChoice::EverythingUnsynced`].
     Seed(u64),
@@ -130,6 +133,21 @@ impl RecordingMedia {
         Ok(self.log.lock().free(at_event)?.len())
     }
 
+    /// How many sectors each of the free events is of, 1 for a discard: the lengths of a full
+    /// [`CrashChoice::Sectors`].
+    ///
+    /// # Errors
+    /// [`MediaError::Internal`] if there is no such event (any more).
+    pub fn free_sectors(&self, at_event: usize) -> Result<Vec<usize>, MediaError> {
+        let sector_bytes = self.geometry().sector_bytes as usize;
+        let free = self.log.lock().free(at_event)?;
+        let sectors = |(_, event): &(usize, Event)| match event {
+            Event::Write { data, .. } => data.len().div_ceil(sector_bytes),
+            _ => 1,
+        };
+        Ok(free.iter().map(sectors).collect())
+    }
+
     /// The device as a crash at this event could leave it; the same arguments give the same image.
     ///
     /// # Errors
@@ -162,6 +180,11 @@ impl RecordingMedia {
                 let kept = free.iter().zip(kept).filter(|(_, &kept)| kept);
                 kept.map(|(event, _)| event)
                     .try_for_each(|(n, event)| apply(&image, *n, event))?;
+            }
+            CrashChoice::Sectors(kept) => {
+                for ((number, event), kept) in free.iter().zip(kept) {
+                    keep_sectors(&image, *number, event, kept)?;
+                }
             }
             CrashChoice::Seed(seed) => draw(&image, free, &mut Random::new(seed))?,
         }
@@ -345,6 +368,27 @@ fn tear(
         if kept {
             image.poke(offset + (n * sector_bytes) as u64, sector)?;
         }
+    }
+    Ok(())
+}
+
+/// Lets an event happen in the sectors whose flag is set.
+fn keep_sectors(
+    image: &MemoryMedia,
+    number: usize,
+    event: &Event,
+    kept: &[bool],
+) -> Result<(), MediaError> {
+    let Event::Write { offset, data } = event else {
+        return match kept.first() {
+            Some(true) => apply(image, number, event),
+            _ => Ok(()),
+        };
+    };
+    let sector_bytes = image.geometry().sector_bytes as usize;
+    let sectors = data.chunks(sector_bytes).zip(kept).enumerate();
+    for (n, (sector, _)) in sectors.filter(|(_, (_, kept))| **kept) {
+        image.poke(offset + (n * sector_bytes) as u64, sector)?;
     }
     Ok(())
 }

@@ -32,6 +32,9 @@ macro_rules! forward_media {
             fn describe(&self) -> String {
                 (**self).describe()
             }
+            fn clone_to(&self, offset: u64, len_bytes: u64, file: &std::fs::File, at: u64) -> bool {
+                (**self).clone_to(offset, len_bytes, file, at)
+            }
             fn allocated_bytes(&self) -> Result<u64, MediaError> {
                 (**self).allocated_bytes()
             }

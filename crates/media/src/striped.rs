@@ -11,6 +11,7 @@
 //! Threads: any. Volumes of one batch or sync are served side by side: the caller's thread takes
 //! the first, scoped threads the others, if the parts are large enough to pay for a thread.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use heliox_format::limits::VOLUMES_MAX;
@@ -277,6 +278,19 @@ impl Media for StripedMedia {
             done += piece.len as u64;
         }
         Ok(())
+    }
+
+    fn clone_to(&self, offset: u64, len_bytes: u64, file: &File, at: u64) -> bool {
+        let mut done = 0;
+        while done < len_bytes {
+            let piece = self.first_piece(offset + done, len_bytes - done);
+            let volume = &self.volumes[piece.volume];
+            if !volume.clone_to(piece.offset, piece.len as u64, file, at + done) {
+                return false;
+            }
+            done += piece.len as u64;
+        }
+        true
     }
 
     fn describe(&self) -> String {

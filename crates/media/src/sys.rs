@@ -17,6 +17,7 @@ const BLKSSZGET: libc::Ioctl = 0x1268;
 const BLKPBSZGET: libc::Ioctl = 0x127b;
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272u32 as libc::Ioctl;
 const BLKDISCARD: libc::Ioctl = 0x1277;
+const FICLONERANGE: libc::Ioctl = 0x4020_940d;
 
 fn check(result: libc::c_int) -> Result<()> {
     if result < 0 {
@@ -64,6 +65,22 @@ pub(crate) fn punch_hole(file: &File, offset: u64, len_bytes: u64) -> Result<()>
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: takes numbers only.
     check(unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, len_bytes) })
+}
+
+/// Lets a range of `to` share the blocks of a range of `from`. Refused by file systems that cannot.
+pub(crate) fn clone_range(
+    from: &File,
+    offset: u64,
+    len_bytes: u64,
+    to: &File,
+    at: u64,
+) -> Result<()> {
+    let source = i64::from(from.as_raw_fd()) as u64;
+    // struct file_clone_range: four fields of 8 bytes.
+    let range = [source, offset, len_bytes, at];
+    // SAFETY: FICLONERANGE reads four u64 from the pointer, which is valid for that; both files
+    // are open for the length of the call.
+    check(unsafe { libc::ioctl(to.as_raw_fd(), FICLONERANGE, range.as_ptr()) })
 }
 
 /// Memory and offset alignment that direct I/O on this file demands, if the kernel says (Linux 6.1).

@@ -115,6 +115,22 @@ fn whole_choices_keep_exactly_what_they_name_in_order() {
 }
 
 #[test]
+fn choices_by_sector_keep_exactly_what_they_name() {
+    let media = recording();
+    write(&media, 0, 3, 1);
+    write(&media, 2, 2, 2);
+    assert_eq!(media.free_sectors(2).unwrap(), [3, 2]);
+    let image = |kept: &[Vec<bool>]| {
+        bytes_of(&media.crash_image_of(2, CrashChoice::Sectors(kept)).unwrap())[..5].to_vec()
+    };
+    assert_eq!(image(&[]), [0; 5]);
+    assert_eq!(image(&[vec![true, false, true], vec![]]), [1, 0, 1, 0, 0]);
+    let both = [vec![false, true, true], vec![true, true]];
+    assert_eq!(image(&both), [0, 1, 2, 2, 0]);
+    assert_eq!(image(&[vec![true; 9], vec![false, true]]), [1, 1, 1, 2, 0]);
+}
+
+#[test]
 fn a_failed_sync_or_write_is_never_certain() {
     let media = Arc::new(recording());
     let faulty = FaultMedia::new(Arc::clone(&media));

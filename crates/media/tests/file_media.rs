@@ -133,6 +133,20 @@ fn without_direct_io_the_page_cache_is_used_and_said() {
 }
 
 #[test]
+fn a_device_that_is_let_go_in_a_moment_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let media = FileMedia::create(&path, LEN, FileOptions::default()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            drop(media);
+        });
+        FileMedia::open(&path, FileOptions::default()).unwrap();
+    });
+}
+
+#[test]
 fn a_device_is_opened_once_and_created_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");

@@ -8,6 +8,9 @@
 
 use super::table::RecordHash;
 use heliox_format::ids::{Birth, Location};
+use heliox_media::{Piece, Region};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// Bytes of a record's header.
 pub(super) const HEADER_BYTES: usize = 12;
@@ -25,7 +28,7 @@ const SLOTS_MAX: usize = 1 << (Address::BITS - OFFSET_BITS);
 const SEGMENT_EXTRA_BYTES: u64 = 16;
 /// What a slot takes: its place in the arena, in the free list and in either queue, each of which
 /// grows by doubling. Slots stay when their segments go.
-const SLOT_COST_BYTES: u64 = 2 * (24 + 2 + 2 + 2);
+const SLOT_COST_BYTES: u64 = 2 * (size_of::<SegmentBytes>() as u64 + 2 + 2 + 2);
 
 /// Where a record is: slot of its segment and offset in it. Zero is nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,21 +152,103 @@ pub(super) fn header_at(segment: &[u8], offset: usize) -> Option<Header> {
     segment.get(offset..)?.first_chunk().map(Header::decode)
 }
 
+/// Where chunks have their memory, so that what the cache gives back is the system's again: a
+/// window of [`CHUNK_BYTES_MAX`] addresses for each. None where the system refused them.
+pub(super) type Windows = Option<Arc<Region>>;
+
+/// A segment of any other size comes from the allocator: windows give memory by the page.
+const WINDOW_GRAIN_BYTES: usize = 4096;
+
+/// The memory of a segment, and how much of it is written.
+#[derive(Default)]
+pub(super) struct SegmentBytes {
+    memory: Memory,
+    len: usize,
+}
+
+#[derive(Default)]
+enum Memory {
+    #[default]
+    None,
+    Window(Piece),
+    Heap(Box<[u8]>),
+}
+
+impl SegmentBytes {
+    fn new(windows: &Windows, capacity: usize) -> SegmentBytes {
+        let window = windows
+            .as_ref()
+            .filter(|_| capacity.is_multiple_of(WINDOW_GRAIN_BYTES))
+            .and_then(|windows| windows.take(capacity));
+        let memory = match window {
+            Some(piece) => Memory::Window(piece),
+            None => Memory::Heap(vec![0; capacity].into_boxed_slice()),
+        };
+        SegmentBytes { memory, len: 0 }
+    }
+
+    #[inline]
+    fn all(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Window(piece) => piece,
+            Memory::Heap(bytes) => bytes,
+            Memory::None => &[],
+        }
+    }
+
+    #[inline]
+    fn all_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Window(piece) => piece,
+            Memory::Heap(bytes) => bytes,
+            Memory::None => &mut [],
+        }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.all().len()
+    }
+}
+
+impl Deref for SegmentBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.all().get(..self.len).unwrap_or_default()
+    }
+}
+
+impl DerefMut for SegmentBytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let len = self.len;
+        self.all_mut().get_mut(..len).unwrap_or_default()
+    }
+}
+
 /// See the module's head.
 pub(super) struct Arena {
-    segments: Vec<Vec<u8>>,
+    windows: Windows,
+    segments: Vec<SegmentBytes>,
     free: Vec<Slot>,
     bytes: u64,
 }
 
 impl Arena {
     /// An empty arena; takes no memory until the first segment.
-    pub(super) fn new() -> Arena {
+    pub(super) fn new(windows: Windows) -> Arena {
         Arena {
+            windows,
             segments: Vec::new(),
             free: Vec::new(),
             bytes: 0,
         }
+    }
+
+    /// Gives all segments back.
+    pub(super) fn clear(&mut self) {
+        *self = Arena::new(self.windows.take());
     }
 
     /// Bytes of memory of all segments and of the lists that name them.
@@ -183,14 +268,14 @@ impl Arena {
             None => self.new_slot()?,
         };
         let place = self.segments.get_mut(usize::from(slot.0))?;
-        *place = Vec::with_capacity(capacity);
+        *place = SegmentBytes::new(&self.windows, capacity);
         self.bytes += held_bytes(place.capacity());
         Some(slot)
     }
 
     /// Takes the segment's bytes out, to walk over them; [`Arena::close`] or [`Arena::put_back`]
     /// must follow.
-    pub(super) fn take_out(&mut self, slot: Slot) -> Vec<u8> {
+    pub(super) fn take_out(&mut self, slot: Slot) -> SegmentBytes {
         self.segments
             .get_mut(usize::from(slot.0))
             .map(std::mem::take)
@@ -198,14 +283,14 @@ impl Arena {
     }
 
     /// Undoes [`Arena::take_out`].
-    pub(super) fn put_back(&mut self, slot: Slot, bytes: Vec<u8>) {
+    pub(super) fn put_back(&mut self, slot: Slot, bytes: SegmentBytes) {
         if let Some(place) = self.segments.get_mut(usize::from(slot.0)) {
             *place = bytes;
         }
     }
 
     /// Gives a segment that was taken out back to the system.
-    pub(super) fn close(&mut self, slot: Slot, bytes: Vec<u8>) {
+    pub(super) fn close(&mut self, slot: Slot, bytes: SegmentBytes) {
         self.bytes -= held_bytes(bytes.capacity());
         self.free.push(slot);
     }
@@ -228,16 +313,16 @@ impl Arena {
             return None;
         }
         let segment = self.segments.get_mut(usize::from(slot.0))?;
-        let offset = segment.len();
+        let offset = segment.len;
         let end = offset + stored_bytes(header.len);
-        if end > segment.capacity() {
-            return None;
+        let mut target = segment.all_mut().get_mut(offset..end)?;
+        for part in [&header.encode()[..]].iter().chain(parts) {
+            let (place, rest) = target.split_at_mut_checked(part.len())?;
+            place.copy_from_slice(part);
+            target = rest;
         }
-        segment.extend_from_slice(&header.encode());
-        for part in parts {
-            segment.extend_from_slice(part);
-        }
-        segment.resize(end, 0);
+        target.fill(0);
+        segment.len = end;
         Some(Address::at(slot, offset))
     }
 
@@ -291,13 +376,13 @@ impl Arena {
 
     fn new_slot(&mut self) -> Option<Slot> {
         if self.segments.is_empty() {
-            self.segments.push(Vec::new()); // Slot 0 stays unused: address 0 is nowhere.
+            self.segments.push(SegmentBytes::default()); // Slot 0 stays unused: address 0 is nowhere.
         }
         if self.segments.len() >= SLOTS_MAX {
             return None;
         }
         let slot = Slot(self.segments.len() as u16);
-        self.segments.push(Vec::new());
+        self.segments.push(SegmentBytes::default());
         Some(slot)
     }
 }
@@ -310,12 +395,14 @@ impl Arena {
 
     /// What the arena's collections say that they hold.
     pub(super) fn counted_bytes(&self) -> u64 {
-        let segments: usize = self.segments.iter().map(Vec::capacity).sum();
-        let lists = self.segments.capacity() * size_of::<Vec<u8>>() + self.free.capacity() * 2;
+        let segments: usize = self.segments.iter().map(SegmentBytes::capacity).sum();
+        let lists = self.segments.capacity() * size_of::<SegmentBytes>() + self.free.capacity() * 2;
         (segments + lists) as u64
     }
 
     pub(super) fn segment_len(&self, slot: Slot) -> Option<usize> {
-        self.segments.get(usize::from(slot.0)).map(Vec::len)
+        self.segments
+            .get(usize::from(slot.0))
+            .map(|segment| segment.len)
     }
 }

@@ -34,8 +34,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use arena::RecordId;
+use arena::{RecordId, CHUNK_BYTES_MAX};
 use heliox_format::ids::{Birth, Location};
+use heliox_media::Region;
 use parking_lot::{Mutex, MutexGuard};
 use shard::Shard;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -49,6 +50,9 @@ const SHARDS_MAX: usize = 1024;
 const SHARD_BYTES_MIN: u64 = 64 << 10;
 /// A quarter of what the addresses of a shard reach.
 const SHARD_BYTES_IDEAL: u64 = 32 << 20;
+/// The first budget reserves a window of addresses for each so many bytes: enough unless it shrinks
+/// to a fraction and grows again.
+const WINDOW_SHARE_BYTES: u64 = 8 << 10;
 
 /// On cache lines of its own, so that two threads in two shards do not disturb each other.
 #[repr(align(64))]
@@ -90,9 +94,11 @@ impl RecordCache {
     pub(crate) fn new(budget_bytes: u64) -> RecordCache {
         let wanted = usize::try_from(budget_bytes / SHARD_BYTES_IDEAL).unwrap_or(SHARDS_MAX);
         let shards = wanted.clamp(SHARDS, SHARDS_MAX).next_power_of_two();
+        let windows = usize::try_from(budget_bytes / WINDOW_SHARE_BYTES).unwrap_or(0);
+        let windows = Region::reserve(windows, CHUNK_BYTES_MAX);
         let cache = RecordCache {
             slots: (0..shards)
-                .map(|_| Slot(Mutex::new(Shard::new())))
+                .map(|_| Slot(Mutex::new(Shard::new(windows.clone()))))
                 .collect(),
             active: AtomicUsize::new(0),
             budget_bytes: AtomicU64::new(0),
@@ -125,11 +131,12 @@ impl RecordCache {
         let id = RecordId::new(location, birth);
         let hash = id.hash();
         if let Some(mut shard) = self.lock_shard(hash) {
-            shard.insert(id, hash, parts, None);
+            shard.insert(id, hash, parts);
         }
     }
 
-    /// Like [`RecordCache::insert`] for a record that was never offered before.
+    /// Like [`RecordCache::insert`] for a record that was never offered before: what is here is not
+    /// searched for it.
     pub(crate) fn insert_new(&self, location: Location, birth: Birth, parts: &[&[u8]]) {
         let id = RecordId::new(location, birth);
         let hash = id.hash();

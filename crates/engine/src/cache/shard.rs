@@ -16,7 +16,7 @@
 
 use super::arena::{
     header_at, segment_cost_bytes, set_heat_at, stored_bytes, Address, Arena, Header, RecordId,
-    Slot, CHUNK_BYTES_MAX, HEADER_BYTES, RECORD_BYTES_MAX,
+    SegmentBytes, Slot, Windows, CHUNK_BYTES_MAX, HEADER_BYTES, RECORD_BYTES_MAX,
 };
 use super::table::{RecordHash, Table, PAGE_COST_BYTES};
 use std::collections::VecDeque;
@@ -82,10 +82,10 @@ pub(super) struct Shard {
 
 impl Shard {
     /// A shard that holds nothing until it is given a limit.
-    pub(super) fn new() -> Shard {
+    pub(super) fn new(windows: Windows) -> Shard {
         Shard {
             table: Table::new(),
-            arena: Arena::new(),
+            arena: Arena::new(windows),
             small: Queue::new(),
             main: Queue::new(),
             limit_bytes: 0,
@@ -112,7 +112,7 @@ impl Shard {
     pub(super) fn clear(&mut self) {
         self.counters.evictions += self.records();
         self.table = Table::new();
-        self.arena = Arena::new();
+        self.arena.clear();
         self.small = Queue::new();
         self.main = Queue::new();
     }
@@ -121,7 +121,8 @@ impl Shard {
     pub(super) fn set_limit_bytes(&mut self, limit_bytes: u64) {
         let chunk = (limit_bytes / CHUNKS).clamp(CHUNK_BYTES_MIN as u64, CHUNK_BYTES_MAX as u64);
         self.limit_bytes = limit_bytes;
-        self.chunk_bytes = chunk as usize & !63;
+        let grain = if chunk < 4096 { 64 } else { 4096 };
+        self.chunk_bytes = chunk as usize / grain * grain;
     }
 
     /// One bounded step towards a lower limit; true when it is reached and set.
@@ -178,13 +179,7 @@ impl Shard {
     }
 
     /// Takes a record that may be here already.
-    pub(super) fn insert(
-        &mut self,
-        id: RecordId,
-        hash: RecordHash,
-        parts: &[&[u8]],
-        known: Option<u32>,
-    ) {
+    pub(super) fn insert(&mut self, id: RecordId, hash: RecordHash, parts: &[&[u8]]) {
         if let Some(old) = self.find(id, hash) {
             let len = parts.iter().map(|part| part.len()).sum();
             if self.arena.overwrite(old, len, parts) {
@@ -192,10 +187,11 @@ impl Shard {
             }
             self.table.forget(hash, old);
         }
+        let known = self.table.take_ghost(hash).then_some(0);
         self.insert_new(id, hash, parts, known);
     }
 
-    /// Takes a record that cannot be here yet; with `known` heat it starts in the main queue.
+    /// Takes a record that was never here; with `known` heat it starts in the main queue.
     pub(super) fn insert_new(
         &mut self,
         id: RecordId,
@@ -209,7 +205,6 @@ impl Shard {
         if len as u64 > self.record_bytes_max() || !self.make_table_room() {
             return;
         }
-        let known = known.or_else(|| self.table.take_ghost(hash).then_some(0));
         let which = if known.is_some() {
             Which::Main
         } else {
@@ -220,15 +215,10 @@ impl Shard {
             len,
             heat: known.unwrap_or(0),
         };
+        let emptier = self.table.emptier(hash);
         if let Some(address) = self.store(which, header, parts) {
             self.counters.inserts += 1;
-            let arena = &self.arena;
-            if !self
-                .table
-                .add(hash, address, |address| hash_at(arena, address))
-            {
-                self.counters.evictions += 1;
-            }
+            self.counters.evictions += u64::from(!self.table.add(hash, emptier, address));
         }
     }
 
@@ -333,9 +323,7 @@ impl Shard {
             if self.table.split_takes_page() && used_bytes + PAGE_COST_BYTES > self.limit_bytes {
                 return false;
             }
-            let arena = &self.arena;
-            let forgotten = self.table.split(|address| hash_at(arena, address));
-            self.counters.evictions += forgotten as u64;
+            self.table.split();
         }
         true
     }
@@ -375,9 +363,9 @@ impl Shard {
         &mut self,
         from: Which,
         slot: Slot,
-        mut bytes: Vec<u8>,
+        mut bytes: SegmentBytes,
         merciless: bool,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<SegmentBytes> {
         let Some(header) = header_at(&bytes, 0) else {
             return Some(bytes);
         };
@@ -433,13 +421,11 @@ impl Shard {
     }
 
     fn merge_table(&mut self) {
-        let arena = &self.arena;
         for _ in 0..MERGES_MAX {
             if !self.table.wants_merge() {
                 break;
             }
-            let forgotten = self.table.merge(|address| hash_at(arena, address));
-            self.counters.evictions += forgotten as u64;
+            self.counters.evictions += self.table.merge() as u64;
         }
     }
 }
@@ -450,13 +436,6 @@ fn cooled(from: Which, heat: u32) -> u32 {
         Which::Small => 0,
         Which::Main => heat.saturating_sub(1),
     }
-}
-
-/// The hash of the record at a table entry's address.
-fn hash_at(arena: &Arena, address: Address) -> RecordHash {
-    arena
-        .header(address)
-        .map_or_else(|| RecordHash::of(0), |header| header.id.hash())
 }
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
 //! The hash table of one cache shard: identity of a record -> address in the arena.
 //!
-//! Linear hashing over buckets of eight 32-bit entries, two candidate buckets per record. It grows
-//! and shrinks one bucket at a time, so no call ever pays for a whole rehash, and memory is taken
-//! in pages of 128 buckets. An entry is a 6-bit tag and a 26-bit [`Address`]; the tag only saves
-//! looking at other records, who owns an address is asked of the record itself.
+//! Linear hashing over buckets of ten entries, a cache line each, two candidate buckets per record.
+//! It grows and shrinks one bucket at a time, so no call ever pays for a whole rehash, and memory
+//! is taken in pages of 64 buckets.
+//!
+//! An entry is a 26-bit [`Address`] and 22 bits of hash: a tag, and of the choice that put it into
+//! its bucket what the bucket's number does not tell in the smallest table. From these follow its
+//! place in a table of any size and, since the two choices of a record differ by its tag alone, its
+//! other bucket: whatever moves entries looks at no record. The bits also save looking at other
+//! records; who owns an address is asked of the record itself.
 //!
 //! A page also carries its share of the ghost list: 16-bit fingerprints of records lately dropped
 //! unread. A wrong fingerprint costs one record a better place than it earned, nothing else.
@@ -12,29 +17,35 @@
 
 use super::arena::Address;
 
-/// Entries of a bucket: half a cache line.
-const WAYS: usize = 8;
+/// Entries of a bucket.
+const WAYS: usize = 10;
 /// Buckets of a page.
-const PAGE_BUCKETS: usize = 128;
+const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
+const PAGE_BITS: u32 = 6;
 /// Ghost groups of a page; with the load limits below, one ghost for each two records.
-const PAGE_GHOST_GROUPS: usize = 50;
+const PAGE_GHOST_GROUPS: usize = 32;
 /// Above this load (records of 1000 places) a bucket is split.
-const SPLIT_LOAD_PERMILLE: u64 = 820;
+const SPLIT_LOAD_PERMILLE: u64 = 780;
 /// Below this load the last bucket is merged away.
-const MERGE_LOAD_PERMILLE: u64 = 780;
-/// Longest chain of entries moved to make place for one; each step reads up to eight headers.
+const MERGE_LOAD_PERMILLE: u64 = 740;
+/// Longest chain of entries moved to make place for one.
 const DISPLACED_MAX: u32 = 2;
+/// Bits of a choice of bucket.
+const CHOICE_BITS: u32 = 20;
+/// Most buckets: more than addresses reach records of a few bytes.
+const BUCKETS_MAX: usize = 1 << CHOICE_BITS;
+const TAG_BITS: u32 = 8;
 /// What the allocator adds to an aligned page, and the page's place in the list of pages.
-const PAGE_EXTRA_BYTES: u64 = 48 + 16;
+const PAGE_EXTRA_BYTES: u64 = 80 + 16;
 /// Bytes that one more page takes.
 pub(super) const PAGE_COST_BYTES: u64 = size_of::<Page>() as u64 + PAGE_EXTRA_BYTES;
 
 /// The hash of a record's identity, cut into the parts that the cache uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordHash {
-    first: u32,
-    second: u32,
+    choice: u32,
     tag: u32,
+    ghost_place: u32,
     ghost: u16,
     shard: u16,
 }
@@ -45,11 +56,10 @@ impl RecordHash {
         let mut x = identity.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         x ^= x >> 32;
-        let y = x.wrapping_mul(0xa076_1d64_78bd_642f);
         RecordHash {
-            first: x as u32,
-            second: (y >> 32) as u32,
-            tag: (x >> 58) as u32,
+            choice: x as u32 & ((1 << CHOICE_BITS) - 1),
+            tag: (x >> 20) as u32 & ((1 << TAG_BITS) - 1),
+            ghost_place: (x.wrapping_mul(0xa076_1d64_78bd_642f) >> 32) as u32,
             ghost: (x >> 42) as u16 | 1,
             shard: (x >> 32) as u16 & 0x3ff,
         }
@@ -60,14 +70,91 @@ impl RecordHash {
         self.shard.into()
     }
 
-    fn entry(self, address: Address) -> u32 {
-        self.tag << Address::BITS | address.bits()
+    /// What an entry of this record says in the bucket of either choice.
+    fn marks(self) -> [Mark; 2] {
+        let mark = Mark::new(self.choice, self.tag);
+        [mark, mark.other()]
     }
 }
 
+/// One choice of bucket of a record, with its tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mark {
+    choice: u32,
+    tag: u32,
+}
+
+impl Mark {
+    fn new(choice: u32, tag: u32) -> Mark {
+        Mark { choice, tag }
+    }
+
+    /// The mark in the record's other bucket; of that the other is this one.
+    fn other(self) -> Mark {
+        let apart = (self.tag + 1).wrapping_mul(0x9e37_79b1) >> (32 - CHOICE_BITS);
+        Mark::new(self.choice ^ apart, self.tag)
+    }
+
+    /// The bits that do not stand beside the address.
+    fn side(self) -> u16 {
+        (self.choice >> PAGE_BITS << TAG_BITS | self.tag) as u16
+    }
+
+    fn entry(self, address: Address) -> u32 {
+        let high = self.choice >> (PAGE_BITS + u16::BITS - TAG_BITS);
+        high << Address::BITS | address.bits()
+    }
+
+    /// The mark of an entry in the bucket of this number.
+    fn of_entry(index: usize, side: u16, entry: u32) -> Mark {
+        let low = index as u32 & (PAGE_BUCKETS as u32 - 1);
+        let middle = u32::from(side) >> TAG_BITS << PAGE_BITS;
+        let high = entry >> Address::BITS << (PAGE_BITS + u16::BITS - TAG_BITS);
+        Mark::new(low | middle | high, u32::from(side) & ((1 << TAG_BITS) - 1))
+    }
+}
+
+const _: () = assert!(CHOICE_BITS - PAGE_BITS + TAG_BITS + Address::BITS == 48);
+
 #[derive(Clone, Copy)]
-#[repr(align(32))]
-struct Bucket([u32; WAYS]);
+#[repr(align(64))]
+struct Bucket {
+    sides: [u16; WAYS],
+    /// Zero is free.
+    entries: [u32; WAYS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+const EMPTY: Bucket = Bucket {
+    sides: [0; WAYS],
+    entries: [0; WAYS],
+};
+
+impl Bucket {
+    fn free_ways(&self) -> usize {
+        self.entries.iter().filter(|entry| **entry == 0).count()
+    }
+
+    /// Puts an entry into a free way; false if there is none.
+    fn put(&mut self, side: u16, entry: u32) -> bool {
+        let places = self.entries.iter_mut().zip(&mut self.sides);
+        for (place, beside) in places {
+            if *place == 0 {
+                (*place, *beside) = (entry, side);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A bit for each way whose entry may have the mark.
+    #[inline]
+    fn ways_beside(&self, side: u16) -> u32 {
+        let bit = |(way, known): (usize, &u16)| u32::from(*known == side) << way;
+        self.sides.iter().enumerate().map(bit).sum()
+    }
+}
 
 struct Page {
     buckets: [Bucket; PAGE_BUCKETS],
@@ -108,16 +195,22 @@ impl Table {
         hash: RecordHash,
         mut is_it: impl FnMut(Address) -> bool,
     ) -> Option<Address> {
+        let [one, two] = hash.marks();
         // Both buckets at once: two misses of the processor's caches overlap.
-        let first = self.bucket(self.bucket_of(hash.first))?;
-        let second = self.bucket(self.bucket_of(hash.second))?;
-        let mut hits = matching_ways(first, hash.tag) | matching_ways(second, hash.tag) << WAYS;
+        let first = self.bucket(self.bucket_of(one))?;
+        let second = self.bucket(self.bucket_of(two))?;
+        let mut hits = first.ways_beside(one.side()) | second.ways_beside(two.side()) << WAYS;
         while hits != 0 {
             let way = hits.trailing_zeros() as usize;
             hits &= hits - 1;
-            let ways = if way < WAYS { first } else { second };
-            let address = Address::from_bits(ways[way % WAYS]);
-            if is_it(address) {
+            let (bucket, mark) = if way < WAYS {
+                (first, one)
+            } else {
+                (second, two)
+            };
+            let entry = bucket.entries[way % WAYS];
+            let address = Address::from_bits(entry);
+            if entry != 0 && entry == mark.entry(address) && is_it(address) {
                 return Some(address);
             }
         }
@@ -126,48 +219,57 @@ impl Table {
 
     /// Whether `address` is still what the table knows under this hash.
     pub(super) fn holds(&self, hash: RecordHash, address: Address) -> bool {
-        let entry = hash.entry(address);
-        [hash.first, hash.second].into_iter().any(|choice| {
-            self.bucket(self.bucket_of(choice))
-                .is_some_and(|ways| ways.contains(&entry))
+        hash.marks().into_iter().any(|mark| {
+            self.bucket(self.bucket_of(mark))
+                .is_some_and(|bucket| bucket.entries.contains(&mark.entry(address)))
         })
     }
 
     /// Lets the record at `old` be found at `new`; false if `old` was not known.
     pub(super) fn relocate(&mut self, hash: RecordHash, old: Address, new: Address) -> bool {
-        self.exchange(hash, hash.entry(old), hash.entry(new))
+        self.exchange(hash, old, |mark| mark.entry(new))
     }
 
     /// Forgets the record at `address`; false if it was not known.
     pub(super) fn forget(&mut self, hash: RecordHash, address: Address) -> bool {
-        let known = self.exchange(hash, hash.entry(address), 0);
+        let known = self.exchange(hash, address, |_| 0);
         self.entries -= usize::from(known);
         known
     }
 
+    /// The emptier one of the two buckets of a record, for [`Table::add`]. Asked early: the misses
+    /// of the processor's caches overlap with what is done between.
+    #[inline]
+    pub(super) fn emptier(&self, hash: RecordHash) -> Mark {
+        let [mark, other] = hash.marks();
+        let (first, second) = (self.bucket_of(mark), self.bucket_of(other));
+        if self.free_ways(second) > self.free_ways(first) {
+            other
+        } else {
+            mark
+        }
+    }
+
     /// Adds a record that the table does not know. False if another record was forgotten for it.
-    pub(super) fn add(
-        &mut self,
-        hash: RecordHash,
-        address: Address,
-        hash_of: impl Fn(Address) -> RecordHash,
-    ) -> bool {
-        let entry = hash.entry(address);
-        if self.place(hash, entry, &hash_of) {
+    pub(super) fn add(&mut self, hash: RecordHash, emptier: Mark, address: Address) -> bool {
+        let mark = emptier;
+        if self.place(mark, address) {
             self.entries += 1;
             return true;
         }
         let way = usize::from(hash.ghost >> 1) % WAYS;
-        let index = self.bucket_of(hash.first);
-        if let Some(ways) = self.bucket_mut(index) {
-            ways[way] = entry;
+        let index = self.bucket_of(mark);
+        if let Some(bucket) = self.bucket_mut(index) {
+            bucket.entries[way] = mark.entry(address);
+            bucket.sides[way] = mark.side();
         }
         false
     }
 
     /// True when another record would load the table beyond its limit.
     pub(super) fn wants_split(&self) -> bool {
-        (self.entries as u64 + 1) * 1000 > (self.buckets * WAYS) as u64 * SPLIT_LOAD_PERMILLE
+        self.buckets < BUCKETS_MAX
+            && (self.entries as u64 + 1) * 1000 > (self.buckets * WAYS) as u64 * SPLIT_LOAD_PERMILLE
     }
 
     /// True when the next split needs one more page of memory.
@@ -181,43 +283,65 @@ impl Table {
             && (self.entries as u64) * 1000 < (self.buckets * WAYS) as u64 * MERGE_LOAD_PERMILLE
     }
 
-    /// Adds one bucket (the first time, a page of them). Returns how many records were forgotten
-    /// for want of a place.
-    pub(super) fn split(&mut self, hash_of: impl Fn(Address) -> RecordHash) -> usize {
+    /// Adds one bucket (the first time, a page of them).
+    pub(super) fn split(&mut self) {
         if self.split_takes_page() {
             if self.pages.len() == self.pages.capacity() {
                 self.pages.reserve_exact((self.pages.len() / 4).max(4));
             }
             self.pages.push(Box::new(Page {
-                buckets: [Bucket([0; WAYS]); PAGE_BUCKETS],
+                buckets: [EMPTY; PAGE_BUCKETS],
                 ghosts: [[0; 8]; PAGE_GHOST_GROUPS],
             }));
         }
         if self.buckets == 0 {
             self.buckets = PAGE_BUCKETS;
-            return 0;
+            return;
         }
-        let round =
-            self.buckets.next_power_of_two() >> usize::from(!self.buckets.is_power_of_two());
-        let moved = self.take_bucket(self.buckets - round);
+        let round = self.round();
+        let (old, new) = (self.buckets - round, self.buckets);
         self.buckets += 1;
-        self.put_back(moved, hash_of)
+        let Some(bucket) = self.bucket_mut(old) else {
+            return;
+        };
+        let mut moved = EMPTY;
+        for way in 0..WAYS {
+            let (side, entry) = (bucket.sides[way], bucket.entries[way]);
+            if Mark::of_entry(old, side, entry).choice as usize & round != 0 && entry != 0 {
+                (moved.sides[way], moved.entries[way]) = (side, entry);
+                bucket.entries[way] = 0;
+            }
+        }
+        if let Some(bucket) = self.bucket_mut(new) {
+            *bucket = moved;
+        }
     }
 
     /// Removes the last bucket. Returns how many records were forgotten for want of a place.
-    pub(super) fn merge(&mut self, hash_of: impl Fn(Address) -> RecordHash) -> usize {
+    pub(super) fn merge(&mut self) -> usize {
         if self.buckets <= PAGE_BUCKETS {
             return 0;
         }
-        let moved = self.take_bucket(self.buckets - 1);
-        self.buckets -= 1;
+        let last = self.buckets - 1;
+        let moved = self.bucket(last).copied().unwrap_or(EMPTY);
+        if let Some(bucket) = self.bucket_mut(last) {
+            *bucket = EMPTY;
+        }
+        self.buckets = last;
         if self.buckets.is_multiple_of(PAGE_BUCKETS) {
             self.pages.pop();
             if self.pages.capacity() > 2 * self.pages.len() + 8 {
                 self.pages.shrink_to_fit();
             }
         }
-        self.put_back(moved, hash_of)
+        let mut forgotten = 0;
+        for (side, entry) in moved.sides.into_iter().zip(moved.entries) {
+            let mark = Mark::of_entry(last, side, entry);
+            let placed = entry == 0 || self.place(mark, Address::from_bits(entry));
+            forgotten += usize::from(!placed);
+        }
+        self.entries -= forgotten;
+        forgotten
     }
 
     /// Remembers a record that is dropped.
@@ -243,121 +367,102 @@ impl Table {
     }
 
     fn ghost_group(&mut self, hash: RecordHash) -> Option<&mut [u16; 8]> {
-        let page = linear_index(hash.second, self.pages.len());
-        let group = hash.first as usize % PAGE_GHOST_GROUPS;
+        let page = linear_index(hash.ghost_place, self.pages.len());
+        let group = hash.choice as usize % PAGE_GHOST_GROUPS;
         self.pages.get_mut(page)?.ghosts.get_mut(group)
     }
 
-    #[inline]
-    fn bucket_of(&self, choice: u32) -> usize {
-        linear_index(choice, self.buckets)
+    /// Buckets when the present round of splits began.
+    fn round(&self) -> usize {
+        self.buckets.next_power_of_two() >> usize::from(!self.buckets.is_power_of_two())
+    }
+
+    /// Whether a bucket was split in this round, or came of a split.
+    fn is_split(&self, index: usize) -> bool {
+        let round = self.round();
+        index >= round || index < self.buckets - round
     }
 
     #[inline]
-    fn bucket(&self, index: usize) -> Option<&[u32; WAYS]> {
+    fn bucket_of(&self, mark: Mark) -> usize {
+        linear_index(mark.choice, self.buckets)
+    }
+
+    #[inline]
+    fn bucket(&self, index: usize) -> Option<&Bucket> {
         let page = self.pages.get(index / PAGE_BUCKETS)?;
-        Some(&page.buckets[index % PAGE_BUCKETS].0)
+        Some(&page.buckets[index % PAGE_BUCKETS])
     }
 
-    fn bucket_mut(&mut self, index: usize) -> Option<&mut [u32; WAYS]> {
+    #[inline]
+    fn bucket_mut(&mut self, index: usize) -> Option<&mut Bucket> {
         let page = self.pages.get_mut(index / PAGE_BUCKETS)?;
-        Some(&mut page.buckets[index % PAGE_BUCKETS].0)
+        Some(&mut page.buckets[index % PAGE_BUCKETS])
     }
 
-    fn exchange(&mut self, hash: RecordHash, old: u32, new: u32) -> bool {
-        for choice in [hash.first, hash.second] {
-            let index = self.bucket_of(choice);
+    fn exchange(&mut self, hash: RecordHash, old: Address, new: impl Fn(Mark) -> u32) -> bool {
+        for mark in hash.marks() {
+            let index = self.bucket_of(mark);
+            let known = mark.entry(old);
             let place = self
                 .bucket_mut(index)
-                .and_then(|ways| ways.iter_mut().find(|entry| **entry == old));
+                .and_then(|bucket| bucket.entries.iter_mut().find(|entry| **entry == known));
             if let Some(place) = place {
-                *place = new;
+                *place = new(mark);
                 return true;
             }
         }
         false
     }
 
-    /// Puts an entry into the emptier one of its two buckets; if both are full, moves an entry of
-    /// theirs to its other bucket.
-    fn place(
-        &mut self,
-        hash: RecordHash,
-        entry: u32,
-        hash_of: &impl Fn(Address) -> RecordHash,
-    ) -> bool {
-        let (first, second) = (self.bucket_of(hash.first), self.bucket_of(hash.second));
-        let chosen = if self.free_ways(second) > self.free_ways(first) {
-            second
-        } else {
-            first
-        };
-        self.put_free(chosen, entry)
-            || self.put_displacing(first, entry, hash_of, 1)
-            || self.put_displacing(second, entry, hash_of, 1)
-            || self.put_displacing(first, entry, hash_of, DISPLACED_MAX)
+    /// Puts an entry into one of its two buckets; if both are full, moves an entry of theirs to its
+    /// other bucket.
+    fn place(&mut self, mark: Mark, address: Address) -> bool {
+        let other = mark.other();
+        self.put_free(mark, address)
+            || self.put_free(other, address)
+            || self.put_displacing(mark, address, 1)
+            || self.put_displacing(other, address, 1)
+            || self.put_displacing(mark, address, DISPLACED_MAX)
     }
 
     fn free_ways(&self, index: usize) -> usize {
-        self.bucket(index)
-            .map_or(0, |ways| ways.iter().filter(|entry| **entry == 0).count())
+        self.bucket(index).map_or(0, Bucket::free_ways)
     }
 
-    fn put_free(&mut self, index: usize, entry: u32) -> bool {
-        let free = self
-            .bucket_mut(index)
-            .and_then(|ways| ways.iter_mut().find(|known| **known == 0));
-        match free {
-            Some(place) => {
-                *place = entry;
-                true
-            }
-            None => false,
-        }
+    fn put_free(&mut self, mark: Mark, address: Address) -> bool {
+        let index = self.bucket_of(mark);
+        self.bucket_mut(index)
+            .is_some_and(|bucket| bucket.put(mark.side(), mark.entry(address)))
     }
 
     /// Moves an entry of a full bucket to its other bucket, where it may displace in turn.
-    fn put_displacing(
-        &mut self,
-        index: usize,
-        entry: u32,
-        hash_of: &impl Fn(Address) -> RecordHash,
-        displaced_max: u32,
-    ) -> bool {
-        let Some(ways) = self.bucket(index).copied() else {
+    fn put_displacing(&mut self, mark: Mark, address: Address, displaced_max: u32) -> bool {
+        let index = self.bucket_of(mark);
+        let Some(bucket) = self.bucket(index).copied() else {
             return false;
         };
-        for (way, moved) in ways.into_iter().enumerate() {
-            let hash = hash_of(Address::from_bits(moved));
-            let (first, second) = (self.bucket_of(hash.first), self.bucket_of(hash.second));
-            let other = if first == index { second } else { first };
+        // Those that may move to a bucket that was split in this round first: it has room.
+        for (half, way) in (0..2 * WAYS).map(|at| (at / WAYS, at % WAYS)) {
+            let (side, entry) = (bucket.sides[way], bucket.entries[way]);
+            let other = Mark::of_entry(index, side, entry).other();
+            let onto = self.bucket_of(other);
+            // What moves away and comes back would take the place that it is to leave.
+            if onto == index || self.is_split(onto) != (half == 0) {
+                continue;
+            }
+            let moved = Address::from_bits(entry);
             if self.put_free(other, moved)
-                || displaced_max > 1
-                    && self.put_displacing(other, moved, hash_of, displaced_max - 1)
+                || displaced_max > 1 && self.put_displacing(other, moved, displaced_max - 1)
             {
-                if let Some(ways) = self.bucket_mut(index) {
-                    ways[way] = entry;
+                if let Some(bucket) = self.bucket_mut(index) {
+                    bucket.entries[way] = mark.entry(address);
+                    bucket.sides[way] = mark.side();
                 }
                 return true;
             }
         }
         false
-    }
-
-    fn take_bucket(&mut self, index: usize) -> [u32; WAYS] {
-        self.bucket_mut(index)
-            .map_or([0; WAYS], |ways| std::mem::replace(ways, [0; WAYS]))
-    }
-
-    fn put_back(&mut self, moved: [u32; WAYS], hash_of: impl Fn(Address) -> RecordHash) -> usize {
-        let mut forgotten = 0;
-        for entry in moved.into_iter().filter(|entry| *entry != 0) {
-            if !self.place(hash_of(Address::from_bits(entry)), entry, &hash_of) {
-                forgotten += 1;
-            }
-        }
-        self.entries -= forgotten;
-        forgotten
     }
 }
 
@@ -371,16 +476,6 @@ fn linear_index(hash: u32, len: usize) -> usize {
     } else {
         index & (mask >> 1)
     }
-}
-
-/// A bit for each way that is in use and has the tag.
-#[inline]
-fn matching_ways(ways: &[u32; WAYS], tag: u32) -> u32 {
-    let mut hits = 0;
-    for (way, entry) in ways.iter().enumerate() {
-        hits |= u32::from(entry >> Address::BITS == tag && *entry != 0) << way;
-    }
-    hits
 }
 
 #[cfg(test)]
@@ -407,12 +502,13 @@ mod tests {
 
     /// Adds a name; how many names were forgotten for it.
     fn add(table: &mut Table, name: u32) -> usize {
-        let mut forgotten = 0;
         while table.wants_split() {
-            forgotten += table.split(hash_of);
+            table.split();
         }
         let address = Address::from_bits(name);
-        forgotten + usize::from(!table.add(hash_of(address), address, hash_of))
+        let hash = hash_of(address);
+        let emptier = table.emptier(hash);
+        usize::from(!table.add(hash, emptier, address))
     }
 
     #[test]
@@ -438,7 +534,7 @@ mod tests {
                 assert_eq!(table.holds(hash_of(address), address), knows(&table, name));
                 table.forget(hash_of(address), address);
                 while table.wants_merge() {
-                    forgotten += table.merge(hash_of);
+                    forgotten += table.merge();
                 }
             }
             assert_eq!((table.len(), table.pages.len()), (0, 1));
@@ -447,9 +543,35 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_tells_its_mark_in_tables_of_any_size() {
+        for name in 0..10_000u64 {
+            let hash = RecordHash::of(name * 0x1_0001);
+            let address = Address::from_bits(name as u32 * 6700);
+            for mark in hash.marks() {
+                assert_eq!(mark.other().other(), mark);
+                for len in [
+                    PAGE_BUCKETS,
+                    65,
+                    128,
+                    129,
+                    200,
+                    1000,
+                    5000,
+                    BUCKETS_MAX - 1,
+                    BUCKETS_MAX,
+                ] {
+                    let index = linear_index(mark.choice, len);
+                    let told = Mark::of_entry(index, mark.side(), mark.entry(address));
+                    assert_eq!(told, mark);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_ghost_is_known_once() {
         let mut table = Table::new();
-        table.split(hash_of);
+        table.split();
         let hash = RecordHash::of(7);
         assert!(!table.take_ghost(hash));
         table.remember_ghost(hash);

@@ -5,7 +5,6 @@
 //! `HELIOX` at the very end, each durable before the next.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliox_format::ids::{Incarnation, MediaClass, StoreUuid};
 use heliox_format::label::{Label, HEAD_BYTES, LABEL_OFFSET};
@@ -15,14 +14,14 @@ use heliox_log::geometry::unit_shift_for;
 use heliox_media::space::file_system_space;
 use heliox_media::STRIPE_BYTES;
 
-use super::manifest::{sync_dir, Intent, Manifest};
+use super::manifest::{sync_dir, Intent, Making, Manifest};
 use super::volume::Volume;
 use super::Root;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Settings, SEGMENTS_MIN};
 
 /// The volume of a store without devices, in its directory.
-const DATA_NAME: &str = "data";
+pub(super) const DATA_NAME: &str = "data";
 /// Most that is left to others on the file system.
 const RESERVE_BYTES_MAX: u64 = 16 << 30;
 /// Most that a store in a directory takes unasked: common file systems end a file at 16 TiB.
@@ -87,14 +86,17 @@ pub(super) fn in_dir(dir: &Path, settings: &Settings) -> Result<(Root, Superbloc
 }
 
 fn with_intent(dir: &Path, settings: &Settings, intent: &mut Intent) -> Result<(Root, Superblock)> {
-    let uuid = intent.earlier_uuid().map_or_else(new_uuid, Ok)?;
+    intent.refuse(Making::Restore)?;
+    let uuid = intent
+        .earlier_uuid()
+        .map_or_else(|| new_uuid(settings), Ok)?;
     let place = dir.display().to_string();
     let made = if settings.devices.is_empty() {
         let free_bytes = file_system_space(dir)?.free_bytes;
         let (shape, warning) = plan_file(dir, free_bytes, settings)?;
         check_data_file(dir, intent)?;
         let volumes = vec![PathBuf::from(DATA_NAME)];
-        intent.announce(&Manifest { uuid, volumes })?;
+        intent.announce(Making::Creation, &Manifest { uuid, volumes })?;
         let volume = make_data_file(dir, shape, settings)?;
         let (mut root, superblock) = write_heads(place, uuid, vec![volume], shape, settings)?;
         root.warnings.extend(warning);
@@ -104,10 +106,11 @@ fn with_intent(dir: &Path, settings: &Settings, intent: &mut Intent) -> Result<(
         let open = |path: &PathBuf| Volume::open(path, settings.io);
         let volumes = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let shape = plan_volumes(&volumes, intent.earlier_uuid(), settings)?;
-        intent.announce(&Manifest {
+        let manifest = Manifest {
             uuid,
             volumes: paths,
-        })?;
+        };
+        intent.announce(Making::Creation, &manifest)?;
         write_heads(place, uuid, volumes, shape, settings)?
     };
     intent.commit()?;
@@ -119,7 +122,7 @@ pub(super) fn on_volumes(settings: &Settings) -> Result<(Root, Superblock)> {
     let volumes = Volume::given(&settings.volumes);
     let unfinished = volumes.first().and_then(unfinished_uuid);
     let shape = plan_volumes(&volumes, unfinished, settings)?;
-    let uuid = unfinished.map_or_else(new_uuid, Ok)?;
+    let uuid = unfinished.map_or_else(|| new_uuid(settings), Ok)?;
     let place = "the volumes given".to_owned();
     write_heads(place, uuid, volumes, shape, settings)
 }
@@ -139,7 +142,7 @@ fn unfinished_uuid(first: &Volume) -> Option<StoreUuid> {
 }
 
 /// The shape of a store on volumes that exist, all of which it may take.
-fn plan_volumes(
+pub(super) fn plan_volumes(
     volumes: &[Volume],
     unfinished: Option<StoreUuid>,
     settings: &Settings,
@@ -212,7 +215,7 @@ fn too_little_asked(volumes: usize, settings: &Settings, capacity_bytes: u64) ->
 }
 
 /// Refuses to overwrite a file that no unfinished creation has made.
-fn check_data_file(dir: &Path, intent: &Intent) -> Result<()> {
+pub(super) fn check_data_file(dir: &Path, intent: &Intent) -> Result<()> {
     let path = dir.join(DATA_NAME);
     if !path.exists() || intent.earlier_names(Path::new(DATA_NAME)) {
         return Ok(());
@@ -223,7 +226,7 @@ fn check_data_file(dir: &Path, intent: &Intent) -> Result<()> {
     ))
 }
 
-fn make_data_file(dir: &Path, shape: Shape, settings: &Settings) -> Result<Volume> {
+pub(super) fn make_data_file(dir: &Path, shape: Shape, settings: &Settings) -> Result<Volume> {
     let path = dir.join(DATA_NAME);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -246,8 +249,7 @@ fn write_heads(
     shape: Shape,
     settings: &Settings,
 ) -> Result<(Root, Superblock)> {
-    let count = volumes.len();
-    let mut root = Root::assemble(place, uuid, volumes, shape.volume_bytes)?;
+    let root = Root::assemble(place, uuid, volumes, shape.volume_bytes)?;
     let superblock = Superblock {
         uuid,
         generation: 1,
@@ -257,22 +259,30 @@ fn write_heads(
         segment_bytes: shape.segment_bytes,
         segments: shape.segments,
         sector_bytes: root.media().geometry().sector_bytes,
-        hash_seed: settings.hash_seed.map_or_else(new_seed, Ok)?,
+        hash_seed: settings.hash_seed.map_or_else(|| new_seed(settings), Ok)?,
         checkpoint: None,
         cuts: Vec::new(),
     };
+    write_superblock_and_labels(root, superblock, settings)
+}
+
+/// What makes volumes a store. Everything that the superblock refers to is durable before.
+pub(super) fn write_superblock_and_labels(
+    mut root: Root,
+    superblock: Superblock,
+    settings: &Settings,
+) -> Result<(Root, Superblock)> {
     root.check_fit(&superblock)?;
     root.creation_bytes_written = root.write_superblock(&superblock)?;
-    let created_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64);
+    let (uuid, count) = (superblock.uuid, root.volumes.len());
+    let created_ms = settings.environment.now_ms();
     for (position, volume) in root.volumes.iter().enumerate().rev() {
         let label = Label {
             uuid,
             volume: position as u16,
             volumes: count as u16,
             class: MediaClass(0),
-            volume_bytes: shape.volume_bytes,
+            volume_bytes: root.volume_bytes,
             stripe_bytes: STRIPE_BYTES as u32,
             created_ms,
         };
@@ -282,26 +292,19 @@ fn write_heads(
     Ok((root, superblock))
 }
 
-fn new_uuid() -> Result<StoreUuid> {
+pub(super) fn new_uuid(settings: &Settings) -> Result<StoreUuid> {
     let mut uuid = [0; 16];
-    fill_random(&mut uuid)?;
+    settings.environment.fill_random(&mut uuid)?;
     Ok(StoreUuid(uuid))
 }
 
-fn new_seed() -> Result<u64> {
+fn new_seed(settings: &Settings) -> Result<u64> {
     let mut seed = [0; 8];
-    fill_random(&mut seed)?;
+    settings.environment.fill_random(&mut seed)?;
     Ok(u64::from_le_bytes(seed))
 }
 
-fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    getrandom::fill(bytes).map_err(|error| {
-        let message = format!("the operating system gives no random numbers, which the store's identity needs: {error}");
-        Error::with_source(ErrorKind::Io, message, error)
-    })
-}
-
-fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub(super) fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let absolute = |path: &PathBuf| {
         std::path::absolute(path).map_err(|error| Error::io("find the device", path, error))
     };
@@ -309,7 +312,7 @@ fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// Makes the directory with its parents, durably. True if it was missing.
-fn make_dir(dir: &Path) -> Result<bool> {
+pub(super) fn make_dir(dir: &Path) -> Result<bool> {
     match std::fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => return Ok(false),
         Ok(_) => {

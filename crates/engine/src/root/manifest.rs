@@ -22,6 +22,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// The file that makes a directory a store.
 pub(super) const MANIFEST_NAME: &str = "HELIOX";
 const INTENT_NAME: &str = "HELIOX.new";
+const DRAFT_NAME: &str = "HELIOX.draft";
+const RESTORE_LINE: &[u8] = b"restore\n";
 const TITLE: &str = "Heliox store: this file says where its volumes are. Edit only volume paths.";
 /// More than 64 of the longest paths.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
@@ -128,20 +130,60 @@ fn parse_uuid(text: &[u8]) -> Option<StoreUuid> {
     Some(StoreUuid(uuid))
 }
 
+/// How a store is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Making {
+    /// Empty.
+    Creation,
+    /// With the content of a backup.
+    Restore,
+}
+
+impl Making {
+    /// Splits what stands in the file `HELIOX.new`. A line that no manifest has keeps programs that
+    /// know of no restore from going on with one as if it were a creation.
+    fn of(text: &[u8]) -> (Making, &[u8]) {
+        match text.strip_suffix(RESTORE_LINE) {
+            Some(manifest) => (Making::Restore, manifest),
+            None => (Making::Creation, text),
+        }
+    }
+
+    fn line(self) -> &'static [u8] {
+        match self {
+            Making::Creation => b"",
+            Making::Restore => RESTORE_LINE,
+        }
+    }
+
+    /// What to say of one that did not end.
+    fn unfinished(self) -> &'static str {
+        match self {
+            Making::Creation => {
+                "the creation of a store there did not end; run it again, it goes on"
+            }
+            Making::Restore => {
+                "the restore of a backup there did not end; run it again, it starts over"
+            }
+        }
+    }
+}
+
 /// The right to make a store in a directory, held by one process at a time.
 pub(super) struct Intent {
     dir: PathBuf,
     path: PathBuf,
     file: File,
-    /// What a creation that did not end was about to make.
-    earlier: Option<Manifest>,
+    /// What a creation or restore that did not end was about to make.
+    earlier: Option<(Making, Manifest)>,
     announced: bool,
 }
 
 impl Intent {
-    /// True if a creation was begun in this directory and did not end.
-    pub(super) fn is_left_in(dir: &Path) -> bool {
-        dir.join(INTENT_NAME).exists()
+    /// What to say if a creation or restore was begun in this directory and did not end.
+    pub(super) fn left_in(dir: &Path) -> Option<&'static str> {
+        let text = std::fs::read(dir.join(INTENT_NAME)).ok()?;
+        Some(Making::of(&text).0.unfinished())
     }
 
     /// Takes the right.
@@ -178,7 +220,8 @@ impl Intent {
             .read_to_end(&mut text)
             .map_err(|error| Error::io("read", &path, error))?;
         // Text that does not decode was not durable, so no volume was touched yet.
-        let earlier = Manifest::decode(&path, &text).ok();
+        let (making, text) = Making::of(&text);
+        let earlier = Manifest::decode(&path, text).ok().map(|m| (making, m));
         Ok(Intent {
             dir: dir.to_owned(),
             path,
@@ -190,18 +233,31 @@ impl Intent {
 
     /// The identity that an unfinished creation has already put on volumes.
     pub(super) fn earlier_uuid(&self) -> Option<StoreUuid> {
-        self.earlier.as_ref().map(|earlier| earlier.uuid)
+        self.earlier.as_ref().map(|(_, earlier)| earlier.uuid)
     }
 
     /// True if an unfinished creation was about to make this volume.
     pub(super) fn earlier_names(&self, volume: &Path) -> bool {
-        let named = |earlier: &Manifest| earlier.volumes.iter().any(|other| other == volume);
-        self.earlier.as_ref().is_some_and(named)
+        let mut earlier = self.earlier.iter().flat_map(|(_, m)| &m.volumes);
+        earlier.any(|other| other == volume)
+    }
+
+    /// Refuses to go on with what was left unfinished in this way: its volumes hold something else
+    /// than this program is about to make.
+    pub(super) fn refuse(&self, making: Making) -> Result<()> {
+        match &self.earlier {
+            Some((earlier, _)) if *earlier == making => Err(Error::new(
+                ErrorKind::StoreExists,
+                format!("{}; or remove the directory", making.unfinished()),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Says durably what is about to be made. Volumes may be written afterwards.
-    pub(super) fn announce(&mut self, manifest: &Manifest) -> Result<()> {
-        let text = manifest.encode()?;
+    pub(super) fn announce(&mut self, making: Making, manifest: &Manifest) -> Result<()> {
+        let mut text = manifest.encode()?;
+        text.extend_from_slice(making.line());
         let failed = |error| Error::io("write", &self.path, error);
         // From here on, whatever is in the file must stay for the next creation to see.
         self.announced = true;
@@ -217,6 +273,29 @@ impl Intent {
         let path = self.dir.join(MANIFEST_NAME);
         std::fs::rename(&self.path, &path).map_err(|e| Error::io("create", &path, e))?;
         sync_dir(&self.dir)
+    }
+
+    /// Makes the directory a store, after a restore: what was announced has a line more than the
+    /// manifest, and stays until that is there.
+    pub(super) fn commit_restored(&self, manifest: &Manifest) -> Result<()> {
+        let text = manifest.encode()?;
+        let (draft, path) = (self.dir.join(DRAFT_NAME), self.dir.join(MANIFEST_NAME));
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&draft)?;
+            file.write_all(&text)?;
+            file.sync_all()
+        };
+        write().map_err(|error| Error::io("write", &draft, error))?;
+        std::fs::rename(&draft, &path).map_err(|e| Error::io("create", &path, e))?;
+        sync_dir(&self.dir)?;
+        // A store by now; what is left of the announcement is only untidy.
+        let _ = std::fs::remove_file(&self.path);
+        Ok(())
     }
 
     /// Gives the right back; leaves no trace if nothing was announced.
@@ -317,10 +396,10 @@ mod tests {
         let error = Intent::take(dir.path()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::StoreInUse);
         intent.withdraw();
-        assert!(!Intent::is_left_in(dir.path()));
+        assert_eq!(Intent::left_in(dir.path()), None);
 
         let mut intent = Intent::take(dir.path()).unwrap();
-        intent.announce(&sample()).unwrap();
+        intent.announce(Making::Creation, &sample()).unwrap();
         intent.withdraw();
         let intent = Intent::take(dir.path()).unwrap();
         assert_eq!(intent.earlier_uuid(), Some(sample().uuid));

@@ -1,0 +1,251 @@
+//! Collection step by step, with what others do in between put exactly where it hurts.
+
+use std::sync::Arc;
+
+use heliox_format::ids::{KeyspaceId, SeqNo};
+use heliox_log::append::BatchMember;
+use heliox_media::{Media, MemoryMedia};
+
+use super::*;
+use crate::keyspace::Keyspace;
+use crate::keyspaces::OWNERS;
+use crate::options::{Durability, Options, WriteOptions};
+use crate::store::Store;
+use crate::write::{put, Stored};
+
+fn new_media() -> Arc<dyn Media> {
+    Arc::new(MemoryMedia::new(66 << 20, 512).unwrap())
+}
+
+fn open(media: &Arc<dyn Media>) -> (Store, Keyspace) {
+    let options = Options::new()
+        .volumes(vec![Arc::clone(media)])
+        .segment_bytes(4 << 20)
+        .memory_budget_bytes(32 << 20)
+        .durability(Durability::None)
+        .hash_seed(7)
+        .background(false);
+    let store = Store::open("", &options).unwrap();
+    let ks = store.keyspace_or_create("ks").unwrap();
+    (store, ks)
+}
+
+/// Where the newest record of a key lies.
+fn segment_of(core: &Core, keyspace: KeyspaceId, key: &[u8]) -> SegmentId {
+    let found = core.index.lookup(&core.prepare(keyspace, key));
+    core.log.geometry().segment_at(found[0].location).unwrap()
+}
+
+/// Installs a member of a batch in flight; gives its order.
+fn install(
+    core: &Core,
+    ks: &Keyspace,
+    pass: &crate::batches::BatchPass<'_>,
+    key: &[u8],
+    first: Option<SeqNo>,
+) -> SeqNo {
+    let mut member = NewRecord::new(RecordKind::Put, ks.id(), key, b"new");
+    member.batch = Some(first.map_or(BatchMember::First, BatchMember::Of));
+    let key = core.prepare(ks.id(), key);
+    let (stream, expect) = (Stream::User, Expect::Blind);
+    match append_and_install(core, &key, &member, stream, &expect, Some(pass)).unwrap() {
+        Installed::Done { appended, .. } => appended.seq,
+        _ => panic!("the member was not installed"),
+    }
+}
+
+#[test]
+fn a_segment_that_a_batch_emptied_waits_for_the_commit_to_be_durable() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    ks.put("a", "old").unwrap();
+    ks.put("b", "old").unwrap();
+    let emptied = segment_of(core, ks.id(), b"a");
+    core.log.seal_segments();
+    store.checkpoint().unwrap();
+
+    let pass = core.batches.enter();
+    let first = install(core, &ks, &pass, b"a", None);
+    install(core, &ks, &pass, b"b", Some(first));
+    core.sync().unwrap();
+    assert_eq!(core.log.segment(emptied).live(), 0);
+    let early = retire_empty(core).unwrap().retired;
+    assert_eq!(early, 0, "the batch was in flight");
+
+    let count = 2u64.to_le_bytes();
+    let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count);
+    record.batch = Some(BatchMember::Of(first));
+    let commit = core.log.append(Stream::User, &record).unwrap().seq;
+    pass.publish(commit);
+    drop(pass);
+    assert!(core.log.durable_seq() < commit);
+    assert_eq!(retire_empty(core).unwrap().retired, 1);
+    assert!(
+        core.log.durable_seq() >= commit,
+        "without its commit the batch never was, and what it displaced is gone"
+    );
+}
+
+#[test]
+fn a_range_delete_takes_nothing_from_a_snapshot_that_is_older() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    ks.put("key", "value").unwrap();
+    let id = segment_of(core, ks.id(), b"key");
+    core.log.seal_segments();
+    core.sync().unwrap();
+    let survivor = harvest(core, id).unwrap().live.pop().unwrap();
+    // A snapshot and a delete between the question which deletes all see and its use.
+    let before = horizon(core);
+    let snapshot = store.snapshot().unwrap();
+    ks.delete_range("a", "z").unwrap();
+    assert!(!drop_if_gone(core, &survivor, before).unwrap());
+    assert!(!drop_if_gone(core, &survivor, horizon(core)).unwrap());
+    collect(core, id).unwrap();
+    let seen = ks.get_at("key", &snapshot).unwrap();
+    assert_eq!(seen.as_deref(), Some(&b"value"[..]));
+    assert_eq!(ks.get("key").unwrap(), None);
+
+    drop(snapshot);
+    let id = segment_of(core, ks.id(), b"key");
+    core.log.seal_segments();
+    core.sync().unwrap();
+    let survivor = harvest(core, id).unwrap().live.pop().unwrap();
+    assert!(drop_if_gone(core, &survivor, horizon(core)).unwrap());
+}
+
+/// Entries of the chunks of a large value and of the note that names its owner.
+fn chunk_entries(core: &Core, head: large::Head) -> usize {
+    let chunks = (0..head.chunks()).map(|n| (CHUNKS, large::chunk_key(head.id, n).to_vec()));
+    let note = (OWNERS, head.id.to_be_bytes().to_vec());
+    let lives = |(keyspace, key): &(KeyspaceId, Vec<u8>)| {
+        let found = core.index.lookup(&core.prepare(*keyspace, key));
+        found.iter().any(|e| !e.tombstone)
+    };
+    chunks.chain([note]).filter(lives).count()
+}
+
+/// Writes a large value, its chunks into one segment and its head into another.
+fn put_large(core: &Core, ks: &Keyspace, key: &[u8]) -> (large::Head, SegmentId) {
+    let value = vec![7; 3 << 20];
+    let (bytes, chunked) = large::store(core, ks.id(), key, &value).unwrap();
+    core.log.seal_segments();
+    let stored = Stored {
+        bytes: &bytes,
+        chunked,
+    };
+    put(core, ks.id(), key, stored, &WriteOptions::new()).unwrap();
+    let id = segment_of(core, ks.id(), key);
+    core.log.seal_segments();
+    (large::Head::decode(&bytes).unwrap(), id)
+}
+
+/// The head's segment is empty by then and its sums agree, so nothing else asks for it to be read.
+#[test]
+fn the_chunks_of_a_large_value_go_with_its_head() {
+    for end in ["none", "in order", "in disorder"] {
+        let media = new_media();
+        let (mut store, mut ks) = open(&media);
+        let (head, _) = put_large(store.core(), &ks, b"large");
+        assert_eq!(chunk_entries(store.core(), head), 4);
+        store.sync().unwrap();
+        match end {
+            "in order" => store.clone().close().unwrap(),
+            "in disorder" => std::mem::forget(store.clone()),
+            _ => {}
+        }
+        if end != "none" {
+            (store, ks) = open(&media);
+        }
+        ks.put("large", "small").unwrap();
+        store.checkpoint().unwrap();
+        let core = store.core();
+        let before = store.stats().live_bytes;
+        assert!(retire_empty(core).unwrap().retired > 0);
+        assert_eq!(chunk_entries(core, head), 0, "an end {end}");
+        assert!(store.stats().live_bytes + (2 << 20) <= before);
+        assert_eq!(ks.get("large").unwrap().as_deref(), Some(&b"small"[..]));
+    }
+}
+
+#[test]
+fn a_live_head_is_moved_and_its_chunks_stay() {
+    let media = new_media();
+    let (store, ks) = open(&media);
+    let core = store.core();
+    let (head, id) = put_large(core, &ks, b"large");
+    core.sync().unwrap();
+    collect(core, id).unwrap();
+    assert!(!core.log.segment(id).heads, "nobody must read it again");
+    let moved_to = segment_of(core, ks.id(), b"large");
+    assert_ne!(moved_to, id);
+    assert!(core.log.segment(moved_to).heads);
+    store.checkpoint().unwrap();
+    assert!(retire_empty(core).unwrap().retired > 0);
+    assert_eq!(chunk_entries(core, head), 4);
+    assert_eq!(ks.get("large").unwrap(), Some(vec![7; 3 << 20]));
+}
+
+/// A batch in flight took the head's entry: its chunks may be needed still.
+#[test]
+fn a_head_under_a_batch_in_flight_is_looked_at_again() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let (head, id) = put_large(core, &ks, b"large");
+    let pass = core.batches.enter();
+    let first = install(core, &ks, &pass, b"large", None);
+    core.sync().unwrap();
+    collect(core, id).unwrap();
+    assert_eq!(chunk_entries(core, head), 4, "the batch is in flight");
+    assert!(core.log.segment(id).heads);
+    let count = 1u64.to_le_bytes();
+    let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count);
+    record.batch = Some(BatchMember::Of(first));
+    pass.publish(core.log.append(Stream::User, &record).unwrap().seq);
+    drop(pass);
+    store.checkpoint().unwrap();
+    assert!(retire_empty(core).unwrap().retired > 0);
+    assert_eq!(chunk_entries(core, head), 0);
+}
+
+#[test]
+fn a_head_that_is_overwritten_while_it_is_moved_is_looked_at_again() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let (head, id) = put_large(core, &ks, b"large");
+    core.sync().unwrap();
+    let harvest = harvest(core, id).unwrap();
+    ks.put("large", "small").unwrap();
+    move_out(core, id, harvest).unwrap();
+    assert_eq!(
+        chunk_entries(core, head),
+        4,
+        "it was alive when it was read"
+    );
+    store.checkpoint().unwrap();
+    assert!(retire_empty(core).unwrap().retired > 0);
+    assert_eq!(chunk_entries(core, head), 0);
+}
+
+/// A store without large values must not pay for them, after an open in order or not.
+#[test]
+fn an_empty_segment_without_heads_is_not_read() {
+    for is_closed in [false, true] {
+        let media = new_media();
+        let (store, ks) = open(&media);
+        ks.put("key", "old").unwrap();
+        store.core().log.seal_segments();
+        ks.put("key", "new").unwrap();
+        store.core().log.seal_segments();
+        store.sync().unwrap();
+        if is_closed {
+            store.close().unwrap();
+        } else {
+            std::mem::forget(store);
+        }
+        let (store, _ks) = open(&media);
+        store.checkpoint().unwrap();
+        assert!(retire_empty(store.core()).unwrap().retired > 0);
+        assert_eq!(store.core().counters.gc_bytes_read.get(), 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! Scripts that once broke a promise, as the simulation had shrunk them, each with its story.
+
+use heliox::Step::*;
+use heliox_sim::{replay, Ack::*, Event, Event::*, Setup};
+
+fn setup(seed: u64) -> Setup {
+    Setup {
+        seed,
+        keys: 60,
+        families: 200,
+        device_mib: 66,
+        memory_mib: 16,
+        fingerprint_bits: 31,
+        exact: false,
+        bound_ms: 1000,
+        bound_bytes: 4096,
+    }
+}
+
+fn holds(setup: &Setup, events: &[Event]) {
+    assert_eq!(replay(setup, events).violation, None);
+}
+
+/// Collection took the entry of an expired value away, and with it the way to the older version
+/// that a snapshot still read.
+#[test]
+fn a_snapshot_reads_below_a_value_that_has_expired() {
+    let events = [
+        CreateSpace(0),
+        Insert(0, 55, 52),
+        TakeSnapshot,
+        PutFor(0, 55, 53, 50),
+        Run(Seal),
+        Tick(60_000),
+        Run(Collect),
+        ScanSnapshot(211, 0),
+    ];
+    holds(&setup(54), &events);
+}
+
+/// A segment was emptied and given back, then the power went: recovery knew of the segment again,
+/// and a sweep that followed a tombstone's link into it took zeros for damage and failed the store.
+#[test]
+fn a_sweep_bears_a_segment_that_was_given_back_before_the_crash() {
+    let setup = Setup {
+        device_mib: 120,
+        keys: 12,
+        families: 148,
+        ..setup(310)
+    };
+    let events = [
+        CreateSpace(1),
+        Update(1, 0, 11_746_103_812_710_705_416),
+        Run(Seal),
+        Delete(1, 0, Volatile),
+        Run(Checkpoint),
+        Run(Collect),
+        Crash(0, 8_875_704_033_991_426_078, 2, 5_417_555_020_287_501_126),
+        Run(Sweep),
+    ];
+    holds(&setup, &events);
+}
+
+/// A tombstone was swept after a checkpoint that had it, its key put anew, and the power went.
+/// Replay read the swept tombstone to tell whose it was; the segment it lay in was then used again
+/// before the next checkpoint, so that after a second crash replay read something else there, and
+/// kept an entry that led nowhere.
+#[test]
+fn a_segment_that_replay_asks_waits_for_a_checkpoint() {
+    let setup = Setup {
+        device_mib: 120,
+        ..setup(211)
+    };
+    let events = [
+        CreateSpace(0),
+        Put(0, 1, 50, Bounded),
+        Delete(0, 1, Bounded),
+        Put(0, 2, 50, Bounded),
+        Run(Seal),
+        CheckpointNow,
+        Run(Sweep),
+        // Displaces nothing: the tombstone has no entry any more.
+        Put(0, 1, 60, Bounded),
+        Put(0, 2, 60, Synced),
+        Crash(0, 1, 0, 0),
+        Run(Collect),
+        Put(0, 3, 70, Synced),
+        Run(Seal),
+        Put(0, 4, 70, Synced),
+        Crash(0, 1, 0, 0),
+        Compare,
+        Run(Collect),
+        Compare,
+    ];
+    holds(&setup, &events);
+}
