@@ -49,6 +49,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("keyspaces", Layer::Noun),
     ("leaves", Layer::Noun),
     ("merge", Layer::Noun),
+    ("ahead", Layer::Noun),
     ("pins", Layer::Noun),
     ("ranges", Layer::Noun),
     ("root", Layer::Noun),

@@ -151,6 +151,7 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
                 break;
             }
         }
+        core.ahead.clear();
     }
     Ok(())
 }
@@ -191,8 +192,12 @@ pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// A checkpoint is due when the log has grown so much that its cost is a small share.
+/// A checkpoint is due when the log has grown so much that its cost is a small share, or when swept
+/// range deletes wait for one.
 fn checkpoint_is_due(core: &Core) -> bool {
+    if core.ranges.want_checkpoint(core.snapshots.oldest()) {
+        return true;
+    }
     let index = core.index.memory_bytes();
     let goal = (index * CHECKPOINT_COST_DIVISOR).max(CHECKPOINT_BYTES_MIN);
     let capacity = core.root.capacity_bytes();

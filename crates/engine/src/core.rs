@@ -12,6 +12,7 @@ use heliox_log::append::Appended;
 use heliox_log::{Log, LogError};
 use parking_lot::Mutex;
 
+use crate::ahead::Ahead;
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
 use crate::canary::{is, Canary};
@@ -60,6 +61,7 @@ pub(crate) struct Core {
     pub(crate) batches: BatchGate,
     pub(crate) space: Space,
     pub(crate) pins: Pins,
+    pub(crate) ahead: Ahead,
     pub(crate) signals: Signals,
     pub(crate) counters: Counters,
     /// The newest durable checkpoint covers everything up to this order.
@@ -177,9 +179,9 @@ impl Core {
             .max(self.settings.tail_limit_bytes)
             + self.index.memory_bytes()
             + self.snapshots.bytes();
-        // Growth until the next division, and what a collection step holds: a segment, and the
-        // survivors of it.
-        let margin = budget / 32 + self.log.geometry().segment_bytes * 3 / 2;
+        // Growth until the next division, and what a collection step holds: a segment, the next
+        // one, and the survivors.
+        let margin = budget / 32 + self.log.geometry().segment_bytes * 5 / 2;
         self.cache
             .set_budget_bytes(budget.saturating_sub(taken + margin));
     }

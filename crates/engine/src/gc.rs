@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
-use heliox_format::record::RecordKind;
+use heliox_format::record::{Record, RecordKind};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::append::NewRecord;
-use heliox_log::scan::{Scanned, SegmentScanner};
+use heliox_log::scan::Scanned;
 use heliox_log::segments::Segment;
 use heliox_log::Stream;
 
@@ -30,6 +30,8 @@ use crate::snapshots::DeadVersion;
 use crate::strangers::{heal_segment, is_even, mark_kept};
 use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
 
+/// Records looked up at a time: what the processor waits for is then fetched for many at once.
+const LOOKUPS: usize = 64;
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
 
@@ -62,7 +64,7 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     };
     if let Some(victim) = victim {
         core.space.set_stuck(false);
-        collect(core, victim)?;
+        collect_reading_ahead(core, victim)?;
         retire_empty(core)?;
         return Ok(true);
     }
@@ -149,20 +151,30 @@ fn is_read(core: &Core, id: SegmentId) -> bool {
 }
 
 /// The segment whose collection gains most for its cost: much garbage, and old, so that what is
-/// still alive will stay so.
+/// still alive will stay so. One that was read ahead is it, if it still may be.
 fn choose_victim(core: &Core) -> Option<SegmentId> {
-    let durable = core.log.durable_seq();
+    let ahead = core.ahead.peek().map(|(id, _)| id);
+    let (id, segment) =
+        best_victim(core, &|id| ahead == Some(id)).or_else(|| best_victim(core, &|_| true))?;
+    if segment.last_seq > core.log.durable_seq() && core.sync().is_err() {
+        return None;
+    }
+    Some(id)
+}
+
+fn best_victim(core: &Core, may_be: &dyn Fn(SegmentId) -> bool) -> Option<(SegmentId, Segment)> {
     let pending = core.batches.pending_first().unwrap_or(SeqNo::MAX);
     let segment_bytes = core.log.geometry().segment_bytes;
-    let victim = core.log.at_cut(|_, next_birth, table| {
+    core.log.at_cut(|_, next_birth, table| {
         let score = |s: &Segment| {
             let live = s.live_bytes().min(segment_bytes);
             let age = u64::from(next_birth.0 - s.birth.0);
             let gain = (u128::from(segment_bytes - live) * u128::from(age)) << 20;
             (gain / u128::from(segment_bytes + live)) as u64
         };
-        let candidates = table.iter().filter(|(_, s)| {
-            s.is_sealed_log()
+        let candidates = table.iter().filter(|(id, s)| {
+            may_be(*id)
+                && s.is_sealed_log()
                 && s.live() > 0
                 && s.last_seq < pending
                 && !core.is_quarantined(s.birth)
@@ -171,13 +183,8 @@ fn choose_victim(core: &Core) -> Option<SegmentId> {
         });
         candidates
             .max_by_key(|(_, s)| score(s))
-            .map(|(id, s)| (id, s.last_seq))
-    });
-    let (id, last_seq) = victim?;
-    if last_seq > durable && core.sync().is_err() {
-        return None;
-    }
-    Some(id)
+            .map(|(id, s)| (id, *s))
+    })
 }
 
 /// What a victim holds that must not go with it.
@@ -195,6 +202,40 @@ struct Harvest {
 struct OwnedRecordAt {
     location: Location,
     record: OwnedRecord,
+    /// The keyed hash of its key.
+    hash: u64,
+}
+
+impl OwnedRecordAt {
+    fn new(core: &Core, location: Location, record: &Record<'_>) -> OwnedRecordAt {
+        let keyspace = record.header.keyspace;
+        OwnedRecordAt {
+            location,
+            record: OwnedRecord::of(record),
+            hash: PreparedKey::hash_of(core.hash_seed, keyspace, record.key),
+        }
+    }
+
+    fn prepare(&self) -> PreparedKey<'_> {
+        PreparedKey::of_hashed(self.hash, self.record.header.keyspace, &self.record.key)
+    }
+}
+
+/// Collects a victim while the next one is being read.
+fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
+    let durable = core.log.durable_seq();
+    // Before this one goes: its scanner is taken from there.
+    let harvest = harvest(core, victim)?;
+    let next = best_victim(core, &|id| id != victim)
+        .filter(|(_, s)| s.last_seq <= durable && core.settings.environment.threads() > 1);
+    std::thread::scope(|scope| {
+        if let Some((id, segment)) = &next {
+            let read = || core.ahead.read(&core.log, *id, segment);
+            // Without a thread it is read when its turn comes.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, read);
+        }
+        move_out(core, victim, harvest)
+    })
 }
 
 /// Moves everything that is needed out of a segment.
@@ -239,10 +280,7 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
         .into_iter()
         .map(|note| (note.location, note))
         .collect();
-    let geometry = core.log.geometry();
-    let media = core.log.media();
-    let scanner = SegmentScanner::load(&**media, geometry, id, Some(segment.used_bytes));
-    let mut scanner = match scanner {
+    let mut scanner = match core.ahead.take(&core.log, id, &segment) {
         Ok(scanner) if scanner.birth() == segment.birth => scanner,
         // An empty segment whose place was reused before a crash has nothing left to find.
         _ if segment.live() == 0 => return Ok(harvest),
@@ -251,28 +289,28 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
     };
     core.counters.gc_bytes_read.add(scanner.loaded_bytes());
     let mut damage = None;
+    let mut group = Vec::with_capacity(LOOKUPS);
     while let Some(item) = scanner.next() {
         match item {
             Scanned::Record { location, record } => {
                 if record.seq > segment.last_seq {
                     continue;
                 }
-                let record = OwnedRecord::of(&record);
-                sort_out(
-                    core,
-                    &mut harvest,
-                    &notes,
-                    OwnedRecordAt { location, record },
-                );
+                group.push(OwnedRecordAt::new(core, location, &record));
+                if group.len() == LOOKUPS {
+                    sort_out(core, &mut harvest, &notes, &mut group);
+                }
             }
             Scanned::Gap { error, .. } => damage = Some(error.to_string()),
         }
     }
+    sort_out(core, &mut harvest, &notes, &mut group);
+    core.ahead.give_back(scanner);
     harvest.is_settled = damage.is_none() && core.batches.pending_first().is_none();
     harvest.is_even = is_even(
         core,
         id,
-        harvest.live.iter().map(|at| (at.location, &at.record)),
+        harvest.live.iter().map(|at| (at.location, at.hash)),
     );
     if let Some(damage) = damage.filter(|_| segment.live() > 0) {
         quarantine(core, &segment, &damage)?;
@@ -286,32 +324,32 @@ fn quarantine(core: &Core, segment: &Segment, why: &str) -> Result<Harvest> {
     Ok(Harvest::default())
 }
 
+/// Tells the records of a group that are needed from those that are not; the group is empty then.
 fn sort_out(
     core: &Core,
     harvest: &mut Harvest,
     notes: &HashMap<Location, DeadVersion>,
-    at: OwnedRecordAt,
+    group: &mut Vec<OwnedRecordAt>,
 ) {
-    let header = at.record.header;
-    match header.kind {
-        RecordKind::Put | RecordKind::Tombstone => {
-            let key = core.prepare(header.keyspace, &at.record.key);
-            if core
-                .index
-                .lookup(&key)
-                .iter()
-                .any(|e| e.location == at.location)
-            {
-                harvest.live.push(at);
-                return;
+    let keys: Vec<PreparedKey<'_>> = group.iter().map(OwnedRecordAt::prepare).collect();
+    let mut found = Vec::with_capacity(keys.len());
+    core.index.lookup_many(&keys, &mut found);
+    for (at, matches) in group.drain(..).zip(found) {
+        match at.record.header.kind {
+            RecordKind::Put | RecordKind::Tombstone => {
+                if matches.iter().any(|e| e.location == at.location) {
+                    harvest.live.push(at);
+                    continue;
+                }
+                let noted = notes.get(&at.location).copied();
+                sort_out_dead(core, harvest, noted, at.record);
             }
-            sort_out_dead(core, harvest, notes.get(&at.location).copied(), at.record);
+            RecordKind::Retained => {
+                let original = core.snapshots.original_of(at.location);
+                sort_out_dead(core, harvest, original, at.record);
+            }
+            RecordKind::Commit | RecordKind::RangeDelete | RecordKind::Keyspace => {}
         }
-        RecordKind::Retained => {
-            let original = core.snapshots.original_of(at.location);
-            sort_out_dead(core, harvest, original, at.record);
-        }
-        RecordKind::Commit | RecordKind::RangeDelete | RecordKind::Keyspace => {}
     }
 }
 
@@ -400,7 +438,7 @@ fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
         copy.version = Some(core.log.last_seq());
     }
     copy.chunked = header.chunked;
-    let key = core.prepare(header.keyspace, record.key);
+    let key = at.prepare();
     let expect = Expect::Holds(at.location);
     let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
     if let Installed::Done { appended, .. } = installed {

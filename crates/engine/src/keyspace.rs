@@ -69,10 +69,10 @@ impl Keyspace {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.check(Some(options))?;
         write::check_sizes(key, value.len())?;
-        let (stored, chunked) = large::store(&self.core, self.id(), key, value)?;
+        let (stored, chunks) = large::store(&self.core, self.id(), key, value)?;
         let stored = Stored {
             bytes: &stored,
-            chunked,
+            chunks,
         };
         write::put(&self.core, self.id(), key, stored, options)
     }
@@ -413,10 +413,10 @@ impl Keyspace {
                 None => Change::Keep,
                 Some(None) => Change::Delete,
                 Some(Some(value)) => {
-                    let (bytes, chunked) = large::store(core, self.id(), key, &value)?;
+                    let (bytes, chunks) = large::store(core, self.id(), key, &value)?;
                     Change::Put {
                         bytes: bytes.into_owned(),
-                        chunked,
+                        chunks,
                     }
                 }
             })

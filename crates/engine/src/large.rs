@@ -11,6 +11,7 @@ use heliox_format::bytes::{Reader, WriteBytes};
 use heliox_format::ids::KeyspaceId;
 use heliox_format::limits::CHUNK_BYTES;
 use heliox_format::record::Record;
+use heliox_log::append::Carried;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -55,23 +56,24 @@ pub(crate) fn chunk_key(id: u64, number: u32) -> [u8; 12] {
     key
 }
 
-/// The value as a record holds it: itself, or the head of chunks that are written now.
+/// The value as a record holds it: itself, or the head of chunks that are written now, and these.
 pub(crate) fn store<'v>(
     core: &Core,
     keyspace: KeyspaceId,
     key: &[u8],
     value: &'v [u8],
-) -> Result<(Cow<'v, [u8]>, bool)> {
+) -> Result<(Cow<'v, [u8]>, Option<Carried>)> {
     check_sizes(key, value.len())?;
     if value.len() <= CHUNK_BYTES {
-        return Ok((Cow::Borrowed(value), false));
+        return Ok((Cow::Borrowed(value), None));
     }
+    let since = core.log.user_appended_bytes();
     let id = core.next_value_id.fetch_add(1, Ordering::Relaxed);
     let mut owner = keyspace.0.to_be_bytes().to_vec();
     owner.extend_from_slice(key);
     let plain = |bytes| Stored {
         bytes,
-        chunked: false,
+        chunks: None,
     };
     let note = [&(value.len() as u64).to_le_bytes()[..], &owner].concat();
     put_undurable(core, OWNERS, &id.to_be_bytes(), plain(&note), None)?;
@@ -88,7 +90,8 @@ pub(crate) fn store<'v>(
         id,
         len_bytes: value.len() as u64,
     };
-    Ok((Cow::Owned(head.encode()), true))
+    let bytes = head.len_bytes;
+    Ok((Cow::Owned(head.encode()), Some(Carried { since, bytes })))
 }
 
 /// The value of a record, or `None` if its chunks went while they were read: look again.
@@ -188,4 +191,63 @@ pub(crate) fn forget_if_orphan(core: &Core, id: &[u8], note: &[u8]) -> Result<bo
     }
     forget(core, head)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use heliox_media::MemoryMedia;
+
+    use super::*;
+    use crate::options::{Durability, Options, WriteOptions};
+    use crate::store::Store;
+    use crate::write::{commit, put, Member};
+
+    /// Writes a value whose chunks a sync covers before its head is there, alone or in a batch, and
+    /// gives how many acknowledged bytes are volatile then.
+    fn volatile_bytes(bound: u64, in_batch: bool) -> u64 {
+        let options = Options::new()
+            .volumes(vec![Arc::new(MemoryMedia::new(130 << 20, 512).unwrap())])
+            .segment_bytes(4 << 20)
+            .memory_budget_bytes(32 << 20)
+            .durability(Durability::Bounded {
+                ms: 3_600_000,
+                bytes: bound,
+            })
+            .background(false);
+        let database = Store::open("", &options).unwrap();
+        let ks = database.create_keyspace("ks").unwrap();
+        let core = database.core();
+        let value = vec![7; 1200 << 10];
+        let (bytes, chunks) = store(core, ks.id(), b"large", &value).unwrap();
+        core.sync().unwrap();
+        if in_batch {
+            let member = Member {
+                keyspace: ks.id(),
+                key: b"large",
+                value: Some(&bytes),
+                chunks,
+                expiry_ms: None,
+            };
+            commit(core, &[member], &WriteOptions::new()).unwrap();
+        } else {
+            let stored = Stored {
+                bytes: &bytes,
+                chunks,
+            };
+            put(core, ks.id(), b"large", stored, &WriteOptions::new()).unwrap();
+        }
+        let is_durable = core.log.durable_seq() == core.log.last_seq();
+        assert_eq!(is_durable, core.log.unsynced_bytes() == 0);
+        core.log.unsynced_bytes()
+    }
+
+    #[test]
+    fn a_head_counts_with_its_chunks_against_the_bound() {
+        for in_batch in [false, true] {
+            assert_eq!(volatile_bytes(256 << 10, in_batch), 0);
+            assert!(volatile_bytes(8 << 20, in_batch) >= 1200 << 10);
+        }
+    }
 }

@@ -31,6 +31,7 @@
 //! loses nothing that was promised.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod background;
 mod backup;
 mod batch;

@@ -20,13 +20,14 @@ pub(crate) fn run(
     to: Option<&[u8]>,
     options: &WriteOptions,
 ) -> Result<()> {
-    admit_one(core, from.len() + to.map_or(0, <[u8]>::len))?;
+    let bytes = from.len() + to.map_or(0, <[u8]>::len);
+    admit(core, Wish::Delete, bytes)?;
     let mut value = vec![u8::from(to.is_some())];
     value.extend_from_slice(to.unwrap_or_default());
     let record = NewRecord::new(RecordKind::RangeDelete, keyspace, from, &value);
     // No batch is half installed around the delete's order.
     let pass = core.batches.enter();
-    let seq = core.ranges.add(|| {
+    let added = core.ranges.add(|| {
         let appended = core.log.append(Stream::User, &record)?;
         Ok::<_, LogError>(RangeEntry {
             seq: appended.seq,
@@ -36,17 +37,12 @@ pub(crate) fn run(
         })
     })?;
     drop(pass);
+    // Also when there is no room: then all the more.
     core.signals.upkeep.ring();
-    acknowledge(core, seq, options)
+    acknowledge(core, added.ok_or_else(too_many)?, options)
 }
 
-/// Lets one more range delete begin.
-pub(crate) fn admit_one(core: &Core, bytes: usize) -> Result<()> {
-    admit(core, Wish::Delete, bytes)?;
-    if core.ranges.has_room() {
-        return Ok(());
-    }
-    Err(Error::full(
-        "too many range deletes wait for their sweep; wait a little and try again",
-    ))
+/// What is said where as many range deletes wait as may.
+pub(crate) fn too_many() -> Error {
+    Error::full("too many range deletes wait for their sweep; wait a little and try again")
 }

@@ -4,6 +4,7 @@
 //! is gone if an interval of larger order covers its key. A paced sweep takes the entries away; an
 //! interval goes when it was swept, a checkpoint covers the sweep, and no snapshot is older.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use heliox_format::checkpoint::RangeEntry;
@@ -13,49 +14,117 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 /// One interval and how far its sweep is.
 #[derive(Clone, Debug)]
-pub(crate) struct RangeState {
-    pub(crate) entry: RangeEntry,
+struct RangeState {
+    entry: RangeEntry,
     /// The order at which its sweep was complete.
-    pub(crate) swept: Option<SeqNo>,
+    swept: Option<SeqNo>,
+    /// Which interval ends last of this one and those before it.
+    furthest: usize,
 }
+
+impl RangeState {
+    fn of(entry: RangeEntry) -> RangeState {
+        RangeState {
+            entry,
+            swept: None,
+            furthest: 0,
+        }
+    }
+}
+
+/// The intervals of each keyspace, by their starts.
+#[derive(Default)]
+pub(crate) struct Intervals(BTreeMap<KeyspaceId, Vec<RangeState>>);
 
 /// All intervals of a store.
 #[derive(Default)]
 pub(crate) struct Ranges {
     count: AtomicUsize,
-    ranges: RwLock<Vec<RangeState>>,
+    ranges: RwLock<Intervals>,
+}
+
+impl Intervals {
+    fn add(&mut self, entry: RangeEntry) {
+        let ranges = self.0.entry(entry.keyspace).or_default();
+        let at = ranges.partition_point(|r| r.entry.from <= entry.from);
+        ranges.insert(at, RangeState::of(entry));
+        find_furthest(ranges);
+    }
+
+    /// True if an interval that holds the key is `wanted`. Looks only at those that may hold it: with
+    /// intervals that do not overlap, at one.
+    fn any(&self, keyspace: KeyspaceId, key: &[u8], wanted: impl Fn(&RangeEntry) -> bool) -> bool {
+        let ranges = self.0.get(&keyspace).map_or(&[][..], Vec::as_slice);
+        let begun = ranges.partition_point(|r| r.entry.from.as_slice() <= key);
+        let reaches = |n: usize| ranges.get(n).is_some_and(|r| ends_after(&r.entry, key));
+        let may_hold = ranges.iter().take(begun).rev();
+        may_hold
+            .take_while(|r| reaches(r.furthest))
+            .any(|r| ends_after(&r.entry, key) && wanted(&r.entry))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &RangeState> {
+        self.0.values().flatten()
+    }
+}
+
+fn find_furthest(ranges: &mut [RangeState]) {
+    let mut furthest = 0;
+    for n in 0..ranges.len() {
+        let is_further = match (ranges.get(furthest), ranges.get(n)) {
+            (Some(old), Some(new)) => match (&old.entry.to, &new.entry.to) {
+                (None, _) => false,
+                (_, None) => true,
+                (Some(old), Some(new)) => new > old,
+            },
+            _ => false,
+        };
+        if is_further {
+            furthest = n;
+        }
+        if let Some(range) = ranges.get_mut(n) {
+            range.furthest = furthest;
+        }
+    }
 }
 
 impl Ranges {
+    /// Takes as many as recovery found: those that the newest checkpoint lists, though they may have
+    /// been dropped since, and those that were added after it.
     pub(crate) fn new(entries: Vec<RangeEntry>) -> Ranges {
-        let ranges: Vec<_> = entries
-            .into_iter()
-            .map(|entry| RangeState { entry, swept: None })
-            .collect();
+        let count = AtomicUsize::new(entries.len());
+        let mut intervals = Intervals::default();
+        for entry in entries {
+            let own = intervals.0.entry(entry.keyspace).or_default();
+            own.push(RangeState::of(entry));
+        }
+        for own in intervals.0.values_mut() {
+            own.sort_by(|a, b| a.entry.from.cmp(&b.entry.from));
+            find_furthest(own);
+        }
         Ranges {
-            count: AtomicUsize::new(ranges.len()),
-            ranges: RwLock::new(ranges),
+            count,
+            ranges: RwLock::new(intervals),
         }
     }
 
-    /// True if another interval is welcome.
-    pub(crate) fn has_room(&self) -> bool {
-        self.count.load(Ordering::Acquire) < RANGE_DELETES_MAX
-    }
-
-    /// Adds an interval whose order `append` gives; readers see it as soon as it has one.
+    /// Adds an interval whose order `append` gives; readers see it as soon as it has one. None, and
+    /// nothing is appended, if there are as many as may wait.
     pub(crate) fn add<E>(
         &self,
         append: impl FnOnce() -> Result<RangeEntry, E>,
-    ) -> Result<SeqNo, E> {
+    ) -> Result<Option<SeqNo>, E> {
         let mut ranges = self.ranges.write();
+        if self.count.load(Ordering::SeqCst) >= RANGE_DELETES_MAX {
+            return Ok(None);
+        }
         // Readers that miss the fast path below wait for the lock until the order is known.
         self.count.fetch_add(1, Ordering::SeqCst);
         match append() {
             Ok(entry) => {
                 let seq = entry.seq;
-                ranges.push(RangeState { entry, swept: None });
-                Ok(seq)
+                ranges.add(entry);
+                Ok(Some(seq))
             }
             Err(error) => {
                 self.count.fetch_sub(1, Ordering::SeqCst);
@@ -76,9 +145,7 @@ impl Ranges {
             return false;
         }
         let ranges = self.ranges.read();
-        ranges
-            .iter()
-            .any(|r| r.entry.seq > version && r.entry.seq <= at && holds(&r.entry, keyspace, key))
+        ranges.any(keyspace, key, |r| r.seq > version && r.seq <= at)
     }
 
     /// Keeps range deletes from getting an order while the guard lives; none if a version of this
@@ -89,34 +156,46 @@ impl Ranges {
         keyspace: KeyspaceId,
         key: &[u8],
         version: SeqNo,
-    ) -> Option<RwLockReadGuard<'_, Vec<RangeState>>> {
+    ) -> Option<RwLockReadGuard<'_, Intervals>> {
         let ranges = self.ranges.read();
-        let is_gone = ranges
-            .iter()
-            .any(|r| r.entry.seq > version && holds(&r.entry, keyspace, key));
+        let is_gone = ranges.any(keyspace, key, |r| r.seq > version);
         (!is_gone).then_some(ranges)
     }
 
-    /// All intervals, for a checkpoint.
+    /// All intervals in their order, for a checkpoint.
     pub(crate) fn entries(&self) -> Vec<RangeEntry> {
-        self.ranges.read().iter().map(|r| r.entry.clone()).collect()
+        let ranges = self.ranges.read();
+        let mut entries: Vec<_> = ranges.iter().map(|r| r.entry.clone()).collect();
+        entries.sort_by_key(|r| r.seq);
+        entries
     }
 
-    /// The first interval that is not swept yet.
-    pub(crate) fn unswept(&self) -> Option<RangeEntry> {
+    /// The first interval of an order after `after` that is not swept yet.
+    pub(crate) fn unswept(&self, after: SeqNo) -> Option<RangeEntry> {
         let ranges = self.ranges.read();
-        ranges
+        let waiting = ranges
             .iter()
-            .find(|r| r.swept.is_none())
-            .map(|r| r.entry.clone())
+            .filter(|r| r.swept.is_none() && r.entry.seq > after);
+        waiting.min_by_key(|r| r.entry.seq).map(|r| r.entry.clone())
     }
 
     /// Says that the interval of order `seq` was swept, everything done by order `at`.
-    pub(crate) fn note_swept(&self, seq: SeqNo, at: SeqNo) {
+    pub(crate) fn note_swept(&self, keyspace: KeyspaceId, seq: SeqNo, at: SeqNo) {
         let mut ranges = self.ranges.write();
-        if let Some(range) = ranges.iter_mut().find(|r| r.entry.seq == seq) {
+        let mut own = ranges.0.get_mut(&keyspace).into_iter().flatten();
+        if let Some(range) = own.find(|r| r.entry.seq == seq) {
             range.swept = Some(at);
         }
+    }
+
+    /// True if so many were swept that room is worth a checkpoint, which lets them go.
+    pub(crate) fn want_checkpoint(&self, oldest_snapshot: Option<SeqNo>) -> bool {
+        if self.count.load(Ordering::Relaxed) < RANGE_DELETES_MAX / 2 {
+            return false;
+        }
+        let ranges = self.ranges.read();
+        let done = ranges.iter().filter(|r| r.swept.is_some());
+        done.filter(|r| !is_seen(r, oldest_snapshot)).count() >= RANGE_DELETES_MAX / 4
     }
 
     /// Drops intervals that were swept before the checkpoint's cut and before every snapshot: one
@@ -124,12 +203,15 @@ impl Ranges {
     /// that displaced it.
     pub(crate) fn drop_done(&self, checkpointed: SeqNo, oldest_snapshot: Option<SeqNo>) {
         let mut ranges = self.ranges.write();
-        ranges.retain(|r| {
-            let covered = r.swept.is_some_and(|at| at < checkpointed);
-            let needed = oldest_snapshot.zip(r.swept).is_some_and(|(s, at)| s < at);
-            !covered || needed
-        });
-        self.count.store(ranges.len(), Ordering::SeqCst);
+        for own in ranges.0.values_mut() {
+            own.retain(|r| {
+                let covered = r.swept.is_some_and(|at| at < checkpointed);
+                !covered || is_seen(r, oldest_snapshot)
+            });
+            find_furthest(own);
+        }
+        ranges.0.retain(|_, own| !own.is_empty());
+        self.count.store(ranges.iter().count(), Ordering::SeqCst);
     }
 
     #[cfg(test)]
@@ -138,11 +220,20 @@ impl Ranges {
     }
 }
 
+/// True if a snapshot was taken before the sweep's end.
+fn is_seen(range: &RangeState, oldest_snapshot: Option<SeqNo>) -> bool {
+    oldest_snapshot
+        .zip(range.swept)
+        .is_some_and(|(snapshot, at)| snapshot < at)
+}
+
+fn ends_after(range: &RangeEntry, key: &[u8]) -> bool {
+    range.to.as_deref().is_none_or(|to| key < to)
+}
+
 /// True if the interval holds the key.
 pub(crate) fn holds(range: &RangeEntry, keyspace: KeyspaceId, key: &[u8]) -> bool {
-    range.keyspace == keyspace
-        && key >= range.from.as_slice()
-        && range.to.as_deref().is_none_or(|to| key < to)
+    range.keyspace == keyspace && key >= range.from.as_slice() && ends_after(range, key)
 }
 
 /// The first key after all keys with this prefix; none if there is no such key.
@@ -182,13 +273,65 @@ mod tests {
     #[test]
     fn an_interval_goes_when_swept_checkpointed_and_unseen() {
         let ranges = Ranges::new(vec![range(10, b"", None)]);
-        ranges.note_swept(SeqNo(10), SeqNo(20));
+        ranges.note_swept(KeyspaceId(1), SeqNo(10), SeqNo(20));
         ranges.drop_done(SeqNo(20), None);
         assert_eq!(ranges.len(), 1);
         ranges.drop_done(SeqNo(21), Some(SeqNo(19)));
         assert_eq!(ranges.len(), 1);
         ranges.drop_done(SeqNo(21), Some(SeqNo(20)));
         assert_eq!(ranges.len(), 0);
+    }
+
+    #[test]
+    fn overlapping_intervals_answer_as_all_of_them_asked_in_turn() {
+        let mut random = heliox_media::Random::new(3);
+        let mut entries = Vec::new();
+        for seq in 1..200 {
+            let (from, len) = (random.below(250) as u8, 1 + random.below(6) as u8);
+            let to = from.saturating_add(len);
+            let to = (seq % 64 != 0 || from < 100).then_some([to]);
+            let mut entry = range(seq, &[from], to.as_ref().map(|to| &to[..]));
+            entry.keyspace = KeyspaceId(random.below(3) as u32);
+            entries.push(entry);
+        }
+        let ranges = Ranges::new(entries.clone());
+        for dropped in [0, 50] {
+            for entry in &entries[..dropped] {
+                ranges.note_swept(entry.keyspace, entry.seq, SeqNo(300));
+            }
+            ranges.drop_done(SeqNo(301), None);
+            for (keyspace, key) in (0..4).flat_map(|n| (0..=255).map(move |k| (KeyspaceId(n), k))) {
+                let (version, at) = (SeqNo(random.below(200)), SeqNo(random.below(200)));
+                let expected = entries[dropped..]
+                    .iter()
+                    .any(|r| holds(r, keyspace, &[key]) && r.seq > version && r.seq <= at);
+                assert_eq!(ranges.covers(keyspace, &[key], version, at), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_than_the_limit_are_added_however_many_try() {
+        let ranges = Ranges::default();
+        let next = std::sync::atomic::AtomicU64::new(1);
+        let add = || {
+            let append = || {
+                let seq = next.fetch_add(1, Ordering::Relaxed);
+                std::thread::yield_now();
+                Ok::<_, ()>(range(seq, b"a", None))
+            };
+            ranges.add(append).unwrap()
+        };
+        for _ in 0..RANGE_DELETES_MAX - 2 {
+            assert!(add().is_some());
+        }
+        let added: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| (0..4).filter(|_| add().is_some()).count()))
+                .collect();
+            threads.into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        assert_eq!((added, ranges.len()), (2, RANGE_DELETES_MAX));
     }
 
     #[test]

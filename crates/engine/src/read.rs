@@ -577,6 +577,8 @@ pub(crate) struct Present {
     pub(crate) own: Option<Location>,
     /// The key's record, if it has a value.
     pub(crate) value: Option<OwnedRecord>,
+    /// The entry of another key under which the newest version of the key lies.
+    pub(crate) under: Option<Location>,
     /// What settles a version that lies under another key's: it goes with whatever takes its place.
     pub(crate) hidden: Option<Settlement>,
 }
@@ -584,20 +586,32 @@ pub(crate) struct Present {
 /// Reads what a key is now, verified by its record, with the entries that a condition can name. None
 /// if a batch that is being installed holds one of the entries.
 pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Option<Present>> {
+    look_up(core, key, false)
+}
+
+/// As [`look_up_present`], for the batch in flight itself: its members are strangers to the key,
+/// since a batch writes a key once. None never.
+pub(crate) fn look_up_present_in_batch(
+    core: &Core,
+    key: &PreparedKey<'_>,
+) -> Result<Option<Present>> {
+    look_up(core, key, true)
+}
+
+fn look_up(core: &Core, key: &PreparedKey<'_>, in_batch: bool) -> Result<Option<Present>> {
     for attempt in 0..RETRIES_MAX {
         let asked = core.log.last_seq();
         let matches = core.index.lookup(key);
         let seen: SmallVec<[Location; 2]> = matches.iter().map(|e| e.location).collect();
         match with_scratch(|scratch| present_of(core, key, &seen, asked, scratch))? {
-            Some((own, value, hidden, pending)) => {
-                if pending {
-                    return Ok(None);
-                }
+            Some(parts) if parts.is_pending && !in_batch => return Ok(None),
+            Some(parts) => {
                 let present = Present {
                     seen,
-                    own,
-                    value,
-                    hidden,
+                    own: parts.own,
+                    value: parts.value,
+                    under: parts.under,
+                    hidden: parts.hidden,
                 };
                 return Ok(Some(present));
             }
@@ -607,12 +621,16 @@ pub(crate) fn look_up_present(core: &Core, key: &PreparedKey<'_>) -> Result<Opti
     Err(core.fail_internal("an index entry points to no record"))
 }
 
-type PresentParts = (
-    Option<Location>,
-    Option<OwnedRecord>,
-    Option<Settlement>,
-    bool,
-);
+/// As in [`Present`].
+#[derive(Default)]
+struct PresentParts {
+    own: Option<Location>,
+    value: Option<OwnedRecord>,
+    under: Option<Location>,
+    hidden: Option<Settlement>,
+    /// An entry is a member of the batch in flight.
+    is_pending: bool,
+}
 
 fn present_of(
     core: &Core,
@@ -621,8 +639,7 @@ fn present_of(
     asked: SeqNo,
     scratch: &mut Scratch,
 ) -> Result<Option<PresentParts>> {
-    let (mut own, mut newest) = (None, SeqNo::ZERO);
-    let (mut value, mut hidden) = (None, None);
+    let (mut parts, mut newest) = (PresentParts::default(), SeqNo::ZERO);
     for location in seen {
         let head = Head {
             location: *location,
@@ -631,9 +648,7 @@ fn present_of(
         let Some(record) = fetch(core, head, scratch)? else {
             return Ok(None);
         };
-        if core.batches.is_pending(&record) {
-            return Ok(Some((None, None, None, true)));
-        }
+        parts.is_pending |= core.batches.is_pending(&record);
         let is_own = record.key == key.key() && record.header.keyspace == key.keyspace();
         let mut copy = None;
         let answer = follow_chain(core, key, head, View::Latest, scratch, &mut |record| {
@@ -647,14 +662,15 @@ fn present_of(
             Chain::Value(version) => (version, copy),
         };
         if is_own {
-            own = Some(*location);
+            parts.own = Some(*location);
         } else if let Traced::Hidden(found) = trace(core, key, head, scratch)? {
-            hidden = found.settlement;
+            parts.hidden = found.settlement;
         }
         if version >= newest {
             newest = version;
-            value = found;
+            parts.value = found;
+            parts.under = (!is_own).then_some(*location);
         }
     }
-    Ok(Some((own, value, hidden, false)))
+    Ok(Some(parts))
 }

@@ -13,6 +13,7 @@ use heliox_log::append::NewRecord;
 use heliox_log::{Log, LogError, LogOptions, Stream};
 use parking_lot::Mutex;
 
+use crate::ahead::Ahead;
 use crate::background::{run_step, Step, Workers};
 use crate::batch::Batch;
 use crate::batches::BatchGate;
@@ -177,6 +178,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         log,
         space,
         pins: Pins::default(),
+        ahead: Ahead::default(),
         counters,
     };
     begin_run(&core, next)?;
@@ -302,13 +304,13 @@ impl Store {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let core = self.core();
         core.check_open()?;
-        range_delete::admit_one(core, name.len())?;
+        write::admit(core, Wish::Delete, name.len())?;
         let mut seq = SeqNo::ZERO;
         let pass = core.batches.enter();
         // One record drops the name and covers all keys.
         let removed = core.keyspaces.remove(name, |id| {
             let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[0]);
-            seq = core.ranges.add(|| {
+            let added = core.ranges.add(|| {
                 let seq = core.log.append(Stream::User, &record)?.seq;
                 let (from, to) = (Vec::new(), None);
                 Ok::<_, LogError>(RangeEntry {
@@ -318,11 +320,12 @@ impl Store {
                     to,
                 })
             })?;
-            Ok::<_, LogError>(())
-        })?;
+            seq = added.ok_or_else(range_delete::too_many)?;
+            Ok::<_, Error>(())
+        });
         drop(pass);
-        removed.ok_or_else(|| Error::unknown_keyspace(name))?;
         core.signals.upkeep.ring();
+        removed?.ok_or_else(|| Error::unknown_keyspace(name))?;
         write::acknowledge(core, seq, &WriteOptions::new())
     }
 
@@ -387,7 +390,7 @@ impl Store {
                 keyspace: operation.keyspace.id(),
                 key: &operation.key,
                 value: stored.as_ref().map(|(bytes, _)| &bytes[..]),
-                chunked: stored.as_ref().is_some_and(|(_, chunked)| *chunked),
+                chunks: stored.as_ref().and_then(|(_, chunks)| *chunks),
                 expiry_ms: ttl_ms(operation).map(|ttl| now.saturating_add(ttl)),
             })
             .collect();

@@ -264,17 +264,15 @@ pub(crate) fn heal_segment(core: &Core, id: SegmentId) -> Result<bool> {
 }
 
 /// True if the sums of a segment do not tell that a record lost its entry to another key, as far as
-/// they can be compared; `live`: its records that have theirs. If one lost it just now, the answer
-/// is false at worst.
-pub(crate) fn is_even<'a>(
+/// they can be compared; `live`: place and key's hash of its records that have theirs. If one lost
+/// it just now, the answer is false at worst.
+pub(crate) fn is_even(
     core: &Core,
     id: SegmentId,
-    live: impl Iterator<Item = (Location, &'a OwnedRecord)>,
+    live: impl Iterator<Item = (Location, u64)>,
 ) -> bool {
-    let sum_of = |(at, record): (Location, &OwnedRecord)| {
-        hash_of(core, &record.record()).wrapping_mul(weight(at))
-    };
-    let sum = live.map(sum_of).fold(0, u64::wrapping_add);
+    let terms = live.map(|(at, hash)| hash.wrapping_mul(weight(at)));
+    let sum = terms.fold(0, u64::wrapping_add);
     let segment = core.log.segment(id);
     segment.voided || segment.appended_sum.wrapping_sub(segment.displaced_sum) == sum
 }

@@ -27,7 +27,10 @@ use crate::strangers::{mark_kept, oldest_segment, settle_below};
 
 /// Tombstones looked at in one step.
 const TOMBSTONES_PER_STEP: usize = 4096;
-/// Entries asked for at a time.
+/// No interval is begun in a step that has looked at so many entries; each counts as one more.
+const RANGE_ENTRIES_PER_STEP: usize = 4096;
+/// Entries asked for at a time, at first and at most: most intervals hold few.
+const ENTRIES_FIRST: usize = 8;
 const ENTRIES_PER_STEP: usize = 256;
 
 /// Does one bounded piece of sweeping. True if something was done.
@@ -36,10 +39,7 @@ pub(crate) fn step(core: &Arc<Core>) -> Result<bool> {
         sweep_orphans(core)?;
     }
     let reaped = reap_tombstones(core)?;
-    let swept = match core.ranges.unswept() {
-        Some(range) => sweep_range(core, &range)?,
-        None => false,
-    };
+    let swept = sweep_ranges(core)?;
     Ok(reaped || swept)
 }
 
@@ -149,22 +149,38 @@ fn reap(core: &Core, head: Head) -> Result<Fate> {
 
 // ---- range deletes ----
 
-/// Takes away all entries that the interval covers. True when it is through; it is not begun while
-/// a snapshot sees what was there before.
-fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
-    if core.snapshots.oldest().is_some_and(|s| s < range.seq) {
-        return Ok(false);
+/// Sweeps intervals in their order, as many as one step may. None is begun while a snapshot sees
+/// what was there before. True if one is through.
+fn sweep_ranges(core: &Core) -> Result<bool> {
+    let (mut looked, mut done, mut after) = (0, false, SeqNo::ZERO);
+    while looked < RANGE_ENTRIES_PER_STEP {
+        let Some(range) = core.ranges.unswept(after) else {
+            break;
+        };
+        if core.snapshots.oldest().is_some_and(|s| s < range.seq) {
+            break;
+        }
+        looked += 1;
+        done |= sweep_range(core, &range, &mut looked)?;
+        after = range.seq;
     }
+    Ok(done)
+}
+
+/// Takes away all entries that the interval covers, and adds up those looked at. True when it is
+/// through.
+fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bool> {
     let prefix = range.keyspace.0.to_be_bytes();
     let mut cursor = [&prefix[..], &range.from].concat();
     let mut is_complete = true;
     let mut batch = ScanBatch::default();
-    let mut entries = ENTRIES_PER_STEP;
+    let mut entries = ENTRIES_FIRST;
     loop {
         let from = ScanFrom::At(&cursor);
         let asked = core.log.last_seq();
         core.index
             .scan(from, Direction::Forward, entries, &mut batch);
+        *looked += batch.entries.len();
         let mut furthest: Option<Vec<u8>> = None;
         for entry in &batch.entries {
             let head = Head {
@@ -196,12 +212,13 @@ fn sweep_range(core: &Core, range: &RangeEntry) -> Result<bool> {
         entries = if next == cursor {
             entries * 2
         } else {
-            ENTRIES_PER_STEP
+            (entries * 2).min(ENTRIES_PER_STEP)
         };
         cursor = next;
     }
     if is_complete {
-        core.ranges.note_swept(range.seq, core.log.last_seq());
+        let at = core.log.last_seq();
+        core.ranges.note_swept(range.keyspace, range.seq, at);
     }
     Ok(is_complete)
 }
@@ -232,4 +249,68 @@ fn sweep_entry(
         *is_complete = false;
     }
     Ok(Some(internal))
+}
+
+#[cfg(test)]
+mod tests {
+    use heliox_format::limits::RANGE_DELETES_MAX;
+    use heliox_media::MemoryMedia;
+
+    use super::*;
+    use crate::background::upkeep_step;
+    use crate::keyspace::Keyspace;
+    use crate::options::{Durability, Options};
+    use crate::store::Store;
+
+    fn open() -> (Store, Keyspace) {
+        let options = Options::new()
+            .volumes(vec![Arc::new(MemoryMedia::new(130 << 20, 512).unwrap())])
+            .segment_bytes(4 << 20)
+            .memory_budget_bytes(32 << 20)
+            .durability(Durability::None)
+            .background(false);
+        let store = Store::open("", &options).unwrap();
+        let ks = store.create_keyspace("ks").unwrap();
+        (store, ks)
+    }
+
+    fn unswept(core: &Core) -> usize {
+        let next = |range: &RangeEntry| core.ranges.unswept(range.seq);
+        std::iter::successors(core.ranges.unswept(SeqNo::ZERO), next).count()
+    }
+
+    #[test]
+    fn a_step_sweeps_many_small_intervals_and_not_many_large_ones() {
+        let (store, ks) = open();
+        for n in 0..9000u32 {
+            ks.put(n.to_be_bytes(), "v").unwrap();
+        }
+        for n in 0..300u32 {
+            let from = n * 10;
+            ks.delete_range(from.to_be_bytes(), (from + 1).to_be_bytes())
+                .unwrap();
+        }
+        step(store.core()).unwrap();
+        assert_eq!(unswept(store.core()), 0);
+        for n in 0..3u32 {
+            let from = n * 3000;
+            ks.delete_range(from.to_be_bytes(), (from + 3000).to_be_bytes())
+                .unwrap();
+        }
+        step(store.core()).unwrap();
+        assert_eq!(unswept(store.core()), 1);
+    }
+
+    #[test]
+    fn range_deletes_go_on_however_little_is_written() {
+        let (store, ks) = open();
+        for n in 0..2 * RANGE_DELETES_MAX {
+            ks.delete_range(n.to_be_bytes(), (n + 1).to_be_bytes())
+                .unwrap();
+            if n % 300 == 0 {
+                upkeep_step(store.core()).unwrap();
+            }
+        }
+        assert!(store.core().ranges.len() <= RANGE_DELETES_MAX);
+    }
 }

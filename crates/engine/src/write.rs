@@ -11,7 +11,7 @@ use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use heliox_format::record::{Record, RecordKind};
 use heliox_index::{Action, Entry, PreparedKey};
-use heliox_log::append::{Appended, BatchMember, NewRecord};
+use heliox_log::append::{Appended, BatchMember, Carried, NewRecord};
 use heliox_log::{LogError, Stream};
 use smallvec::SmallVec;
 
@@ -21,7 +21,8 @@ use crate::core::{Core, Head};
 use crate::error::{Error, Result};
 use crate::keys::StoreKeys;
 use crate::options::{Durability, WriteOptions};
-use crate::read::{back_off, cache_record, look_up_present, Arrival, OwnedRecord, Present};
+use crate::read::{back_off, cache_record, look_up_present, look_up_present_in_batch};
+use crate::read::{Arrival, OwnedRecord, Present};
 use crate::space::{Verdict, Wish};
 
 /// Longest that a writer waits for collection before it is told that the store is full.
@@ -243,11 +244,11 @@ pub(crate) fn check_sizes(key: &[u8], value_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// A value as a record holds it: the bytes, or the list of chunks that hold them.
+/// A value as a record holds it: the bytes, or the list of chunks that hold them, and these.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored<'a> {
     pub(crate) bytes: &'a [u8],
-    pub(crate) chunked: bool,
+    pub(crate) chunks: Option<Carried>,
 }
 
 /// Gives a key a value, whatever it had.
@@ -273,7 +274,7 @@ pub(crate) fn put_undurable(
     check_sizes(key, value.bytes.len())?;
     admit(core, Wish::Data, key.len() + value.bytes.len())?;
     let mut record = NewRecord::new(RecordKind::Put, keyspace, key, value.bytes);
-    record.chunked = value.chunked;
+    (record.chunked, record.carries) = (value.chunks.is_some(), value.chunks);
     record.expiry_ms = expiry(core, ttl_ms);
     let appended = install_blind(core, &core.prepare(keyspace, key), &record)?;
     core.counters.operations().puts.add(1);
@@ -420,7 +421,10 @@ pub(crate) enum Change {
     /// Looks again: what was shown went while it was read.
     Retry,
     /// Gives the key this value; see [`Stored`].
-    Put { bytes: Vec<u8>, chunked: bool },
+    Put {
+        bytes: Vec<u8>,
+        chunks: Option<Carried>,
+    },
     /// Takes the value away.
     Delete,
 }
@@ -445,12 +449,12 @@ pub(crate) fn modify(
             }
         };
         let old = present.value.as_ref().map(OwnedRecord::record);
-        let (kind, bytes, chunked) = match change(old.as_ref())? {
+        let (kind, bytes, chunks) = match change(old.as_ref())? {
             Change::Keep => return Ok(()),
             Change::Retry => continue,
-            Change::Put { bytes, chunked } => (RecordKind::Put, bytes, chunked),
+            Change::Put { bytes, chunks } => (RecordKind::Put, bytes, chunks),
             Change::Delete if old.is_none() => return Ok(()),
-            Change::Delete => (RecordKind::Tombstone, Vec::new(), false),
+            Change::Delete => (RecordKind::Tombstone, Vec::new(), None),
         };
         check_sizes(key, bytes.len())?;
         let is_put = kind == RecordKind::Put;
@@ -460,7 +464,7 @@ pub(crate) fn modify(
             key.len() + bytes.len(),
         )?;
         let mut record = NewRecord::new(kind, keyspace, key, &bytes);
-        record.chunked = chunked;
+        (record.chunked, record.carries) = (chunks.is_some(), chunks);
         record.expiry_ms = expiry(core, options.ttl_ms);
         if let Some(appended) = install_change(core, &prepared, &record, &present)? {
             count_user_bytes(core, key.len() + bytes.len());
@@ -511,7 +515,7 @@ pub(crate) struct Member<'a> {
     pub(crate) key: &'a [u8],
     /// The stored value; none for a delete.
     pub(crate) value: Option<&'a [u8]>,
-    pub(crate) chunked: bool,
+    pub(crate) chunks: Option<Carried>,
     pub(crate) expiry_ms: Option<u64>,
 }
 
@@ -523,6 +527,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         .sum();
     let pass = enter_with_room(core, bytes)?;
     check_index_room(core, members)?;
+    let carries = carried_by_commit(core, members, bytes);
     let mut first: Option<SeqNo> = None;
     let mut count = 0u64;
     let mut tombstones: SmallVec<[Head; 4]> = SmallVec::new();
@@ -554,6 +559,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
     let count_bytes = count.to_le_bytes();
     let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count_bytes);
     record.batch = Some(BatchMember::Of(first));
+    record.carries = Some(carries);
     let commit = core
         .log
         .append(Stream::User, &record)
@@ -563,6 +569,16 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
     core.tombstones.lock().extend(tombstones);
     count_user_bytes(core, bytes);
     acknowledge(core, commit.seq, options)
+}
+
+/// A batch is lost whole with its commit record, the chunks of its members too.
+fn carried_by_commit(core: &Core, members: &[Member<'_>], bytes: usize) -> Carried {
+    let now = core.log.user_appended_bytes();
+    let chunks = || members.iter().filter_map(|m| m.chunks);
+    Carried {
+        since: chunks().map(|c| c.since).fold(now, u64::min),
+        bytes: chunks().map(|c| c.bytes).sum::<u64>() + bytes as u64,
+    }
 }
 
 /// Waits for the batch in flight; one that failed half way stays pending, and the store refuses.
@@ -622,7 +638,7 @@ fn install_member(
     };
     let value = member.value.unwrap_or_default();
     let mut record = NewRecord::new(kind, member.keyspace, member.key, value);
-    record.chunked = member.chunked;
+    record.chunked = member.chunks.is_some();
     record.expiry_ms = member.expiry_ms;
     record.batch = Some(first.map_or(BatchMember::First, BatchMember::Of));
     let key = core.prepare(member.keyspace, member.key);
@@ -634,28 +650,22 @@ fn install_member(
                 append_and_install(core, &key, &record, stream, &Expect::Blind, Some(pass))?;
         }
         if matches!(installed, Installed::Ambiguous) {
-            let present = match look_up_present(core, &key)? {
-                Some(present) => present,
-                // Only a member of this very batch, a stranger to this key, can be pending.
-                None => {
-                    let seen = core.index.lookup(&key).iter().map(|e| e.location).collect();
-                    Present {
-                        seen,
-                        own: None,
-                        value: None,
-                        hidden: None,
-                    }
-                }
-            };
-            let expect = Expect::Verified {
-                seen: &present.seen,
-                own: present.own,
-            };
-            if member.value.is_none() && present.own.is_none() && present.value.is_some() {
-                install_hidden(core, &key, &present, Some(pass))?;
+            let Some(present) = look_up_present_in_batch(core, &key)? else {
                 continue;
-            }
+            };
+            let (seen, mut own) = (&present.seen[..], present.own);
             record.settles = present.hidden;
+            if member.value.is_none() && own.is_none() && present.value.is_some() {
+                own = present.under.filter(|l| core.batches.is_pending_at(*l));
+                if own.is_none() {
+                    install_hidden(core, &key, &present, Some(pass))?;
+                    continue;
+                }
+                // Under a member of this batch. A copy would count even if the batch does not, so
+                // the member loses its entry to this one, as it would unread.
+                record.settles = None;
+            }
+            let expect = Expect::Verified { seen, own };
             installed = append_and_install(core, &key, &record, stream, &expect, Some(pass))?;
         }
         match installed {

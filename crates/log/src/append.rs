@@ -53,6 +53,8 @@ pub struct NewRecord<'a> {
     pub batch: Option<BatchMember>,
     /// The value is a list of chunks.
     pub chunked: bool,
+    /// What earlier records of the same write hold, which is lost with this one.
+    pub carries: Option<Carried>,
     /// A retained copy of a tombstone.
     pub retained_tombstone: bool,
 }
@@ -79,6 +81,7 @@ impl<'a> NewRecord<'a> {
             version: None,
             batch: None,
             chunked: false,
+            carries: None,
             retained_tombstone: false,
         }
     }
@@ -115,6 +118,16 @@ impl<'a> NewRecord<'a> {
     fn is_indexed(&self) -> bool {
         matches!(self.kind, RecordKind::Put | RecordKind::Tombstone)
     }
+}
+
+/// Bytes that count only with a later record: chunks without their head, members without their
+/// commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carried {
+    /// [`Log::user_appended_bytes`] before the first of them.
+    pub since: u64,
+    /// How many they are.
+    pub bytes: u64,
 }
 
 /// Where a record went.
@@ -157,6 +170,7 @@ impl Log {
             // Written under the lock only, so no read-modify-write is needed.
             let appended_bytes = &self.state.user_appended_bytes;
             let sum = appended_bytes.load(Ordering::Relaxed) + laid_bytes;
+            let sum = sum + volatile_again(record, state.reached_user_bytes);
             appended_bytes.store(sum, Ordering::Relaxed);
         }
         Ok(appended)
@@ -429,6 +443,12 @@ impl WriteBytes for HeaderBytes {
             self.len = end;
         }
     }
+}
+
+/// Bytes that a sync may have covered already although they are volatile until the record is durable.
+fn volatile_again(record: &NewRecord<'_>, reached: u64) -> u64 {
+    let carried = record.carries;
+    carried.map_or(0, |c| reached.saturating_sub(c.since).min(c.bytes))
 }
 
 fn tail_address(state: &State, stream: Stream) -> u64 {

@@ -122,6 +122,7 @@ impl Log {
                 user_bytes: self.state.user_appended_bytes.load(Ordering::Relaxed),
             };
             if reach == Reach::All {
+                state.reached_user_bytes = reached.user_bytes;
                 self.freeze_both(&mut state)?;
             }
             (unwritten(&state), reached)

@@ -89,6 +89,8 @@ pub(crate) struct State {
     pub(crate) pool: Vec<AlignedBuf>,
     /// Bytes of the tail that are not on media yet.
     pub(crate) unwritten_bytes: u64,
+    /// What users had appended when everything was last put in line for writing, as for a sync.
+    pub(crate) reached_user_bytes: u64,
 }
 
 /// What every append changes. It begins on one cache line, so that a writer waits once for what
@@ -183,6 +185,7 @@ impl Log {
                     table,
                     pool: Vec::new(),
                     unwritten_bytes: 0,
+                    reached_user_bytes: 0,
                 }),
             },
             gate: Mutex::new(FlushGate::default()),
@@ -236,7 +239,14 @@ impl Log {
         self.unwritten_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes appended by users that no finished sync covers; 0 once everything is durable.
+    /// Bytes that users have appended so far, what their records carry included.
+    #[must_use]
+    pub fn user_appended_bytes(&self) -> u64 {
+        self.state.user_appended_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes appended by users that no finished sync covers, or that are lost with a record which
+    /// none covers; 0 once everything is durable.
     #[must_use]
     pub fn unsynced_bytes(&self) -> u64 {
         // In this order: what was synced is never more than what was appended.

@@ -113,7 +113,13 @@ impl World {
                 if attempt.is_hopeless && !changes.is_empty() {
                     return Err(format!("{} succeeded after a failure", attempt.what));
                 }
+                // A delete of what is not there, or may have expired, may write nothing.
+                let is_there = |space: &u8, key: &Key| {
+                    let held = self.model.now.get(space).and_then(|map| map.get(key));
+                    held.is_some_and(|held| held.expiry_ms.is_none())
+                };
                 let size = |change: &Change| match change {
+                    Change::Set(space, key, None) if !is_there(space, key) => 0,
                     Change::Set(_, key, held) => {
                         key.len() as u64 + held.map_or(0, |h| u64::from(h.value.len))
                     }
@@ -310,7 +316,7 @@ impl World {
             let space = spaces.get(random.below(spaces.len() as u64) as usize);
             let key = random.below(self.setup.keys.into()) as u32;
             let len = random.below(u64::from(len) + 1) as u32;
-            let is_delete = random.below(4) == 0 && !self.has_strangers();
+            let is_delete = random.below(4) == 0;
             let ttl = (random.below(16) == 0).then_some(50);
             let Some(place) = space.map_or(Ok(None), |s| self.place(*s, key))? else {
                 continue;

@@ -9,12 +9,6 @@ use heliox_media::Random;
 use crate::media::Fault;
 use crate::script::{Ack, Event, Setup, Zone};
 
-/// Deletes in stores whose keys hide one another. Off while a healed stranger may be a key that was
-/// deleted.
-const DELETES_WITH_STRANGERS: bool = false;
-/// Batches in such stores that verify every key. Off while a member that meets another key's pending
-/// member may get an entry beside the one its key has.
-const BATCHES_WITH_STRANGERS: bool = false;
 /// Keyspaces of a run, at most.
 const SPACES: u64 = 3;
 /// Weights that a kind of event may get; none is as likely as any.
@@ -223,28 +217,21 @@ impl Swarm {
         }
     }
 
-    fn has_batches(&self) -> bool {
-        BATCHES_WITH_STRANGERS || self.setup.fingerprint_bits == 31 || !self.setup.exact
-    }
-
     /// An operation; none where a kind is left out in this run.
     fn operation(&mut self, kind: Kind) -> Option<Event> {
         let (space, key) = (self.space(), self.key());
-        let deletes =
-            self.setup.fingerprint_bits == 31 || self.setup.exact || DELETES_WITH_STRANGERS;
         Some(match kind {
             Kind::Put => Event::Put(space, key, self.len(), self.ack()),
             Kind::PutFor => {
                 let ttl = pick(&mut self.random, &[1, 5, 50, 3_600_000]);
                 Event::PutFor(space, key, self.len(), ttl)
             }
-            Kind::Delete if deletes => Event::Delete(space, key, self.ack()),
+            Kind::Delete => Event::Delete(space, key, self.ack()),
             Kind::Conditional if self.one_in(2) => Event::Insert(space, key, self.len()),
             Kind::Conditional => Event::Replace(space, key, self.len()),
-            Kind::Take if deletes => Event::Take(space, key),
+            Kind::Take => Event::Take(space, key),
             Kind::Update if self.one_in(2) => Event::Merge(space, key, self.random.next()),
             Kind::Update => Event::Update(space, key, self.random.next()),
-            Kind::Batch if !self.has_batches() => return None,
             Kind::Batch => {
                 // Now and then over several frames, and over several writes.
                 let (members, len) = match self.random.below(8) {
@@ -254,12 +241,8 @@ impl Swarm {
                 let members = 1 + self.random.below(members) as u8;
                 Event::Batch(self.random.next(), members, len, self.ack())
             }
-            Kind::DeleteRange if deletes && self.one_in(2) => {
-                Event::DeleteRange(space, key, self.key())
-            }
-            Kind::DeleteRange if deletes => {
-                Event::DeletePrefix(space, key, self.random.below(14) as u8)
-            }
+            Kind::DeleteRange if self.one_in(2) => Event::DeleteRange(space, key, self.key()),
+            Kind::DeleteRange => Event::DeletePrefix(space, key, self.random.below(14) as u8),
             Kind::Get if self.one_in(6) => {
                 let (offset, len) = (self.random.below(300), self.random.below(300));
                 Event::GetPart(space, key, offset as u32, len as u32)
@@ -271,7 +254,7 @@ impl Swarm {
             Kind::Snapshot => Event::TakeSnapshot,
             Kind::ReadSnapshot => Event::ReadSnapshot(self.random.next() as u8, space, key),
             Kind::ScanSnapshot => Event::ScanSnapshot(self.random.next() as u8, space),
-            Kind::Spaces if deletes && self.one_in(2) => Event::DropSpace(space),
+            Kind::Spaces if self.one_in(2) => Event::DropSpace(space),
             Kind::Spaces => Event::CreateSpace(space),
             Kind::Durability if self.one_in(2) => Event::SyncNow,
             Kind::Durability => Event::FlushNow,

@@ -94,3 +94,27 @@ fn a_segment_that_replay_asks_waits_for_a_checkpoint() {
     ];
     holds(&setup, &events);
 }
+
+/// A member of a batch met another member of the same fingerprint, was not looked for any further,
+/// and got an entry beside the one that its key had.
+#[test]
+fn members_that_look_alike_take_their_own_entries() {
+    let setup = Setup {
+        keys: 12,
+        families: 25,
+        device_mib: 120,
+        fingerprint_bits: 5,
+        exact: true,
+        bound_ms: 20,
+        bound_bytes: 1 << 20,
+        ..setup(10_045)
+    };
+    let events = [
+        CreateSpace(0),
+        CreateSpace(1),
+        CreateSpace(2),
+        Batch(12_110_922_060_200_070_735, 13, 3105, Bounded),
+        Batch(15_120_512_345_176_999_220, 8, 8100, Bounded),
+    ];
+    holds(&setup, &events);
+}

@@ -12,9 +12,6 @@ use std::collections::BTreeSet;
 use crate::script::{Action, Script, Slot};
 use crate::state::ThreadState;
 
-/// Larger values are written in chunks.
-const CHUNKED_ABOVE: u32 = 1 << 20;
-
 /// What a store may report after a crash without any damage: replay meets bytes that were never
 /// durable, or were given back before, until it meets the record that took their place.
 const FALSE_ALARMS: [&str; 3] = [
@@ -62,7 +59,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Outcome {
     /// Acknowledged operations that are lost, as they may be.
     pub(crate) lost: u64,
-    /// Their bytes, large values left out.
+    /// Their bytes.
     pub(crate) lost_bytes: u64,
     /// When the oldest of them was acknowledged.
     pub(crate) oldest_lost_ns: Option<u64>,
@@ -219,10 +216,7 @@ impl Life {
                 let stamps = touched.iter().filter_map(|slot| state.slots.get(slot));
                 let written =
                     stamps.filter(|stamp| (stamp.life, stamp.number) == (self.script.life, number));
-                // The chunks of a large value may be durable long before its head, which alone is
-                // volatile then.
-                let volatile = written.filter(|stamp| stamp.bytes <= CHUNKED_ABOVE);
-                outcome.lost_bytes += volatile.map(|stamp| u64::from(stamp.bytes)).sum::<u64>();
+                outcome.lost_bytes += written.map(|stamp| u64::from(stamp.bytes)).sum::<u64>();
             }
         }
     }

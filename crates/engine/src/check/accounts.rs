@@ -46,8 +46,9 @@ pub(super) fn check_meta(meta: &CheckpointMeta, next_seq: SeqNo, report: &mut Ch
             report.problem(format!("keyspace {name:?} (id {id}) is there twice"));
         }
     }
-    // Those that were dropped after the checkpoint are replayed beside those that were added since,
-    // and writers that begin at the same moment may each find the last room.
+    // A store takes no more than its limit. A crash brings those back that were dropped after the
+    // checkpoint which lists them, beside those added since; a second one before they are swept
+    // again may do the same.
     let most = 3 * RANGE_DELETES_MAX;
     if meta.ranges.len() > most {
         let found = meta.ranges.len();

@@ -128,11 +128,11 @@ fn chunk_entries(core: &Core, head: large::Head) -> usize {
 /// Writes a large value, its chunks into one segment and its head into another.
 fn put_large(core: &Core, ks: &Keyspace, key: &[u8]) -> (large::Head, SegmentId) {
     let value = vec![7; 3 << 20];
-    let (bytes, chunked) = large::store(core, ks.id(), key, &value).unwrap();
+    let (bytes, chunks) = large::store(core, ks.id(), key, &value).unwrap();
     core.log.seal_segments();
     let stored = Stored {
         bytes: &bytes,
-        chunked,
+        chunks,
     };
     put(core, ks.id(), key, stored, &WriteOptions::new()).unwrap();
     let id = segment_of(core, ks.id(), key);

@@ -1,0 +1,73 @@
+//! The segment that collection will want next, read while the one before is being moved.
+//!
+//! A victim's bytes do not change while its birth is the same, so they may be read early; what of
+//! it is live is asked when it is collected. Memory: one segment read ahead, one being collected,
+//! and no more when collection has nothing to do.
+//!
+//! Threads: one collection step at a time uses it.
+
+use heliox_format::ids::SegmentId;
+use heliox_log::scan::SegmentScanner;
+use heliox_log::segments::Segment;
+use heliox_log::{Log, LogError};
+use heliox_media::AlignedBuf;
+use parking_lot::Mutex;
+
+#[derive(Default)]
+pub(crate) struct Ahead {
+    next: Mutex<Option<(SegmentId, Segment, SegmentScanner)>>,
+    spare: Mutex<Option<AlignedBuf>>,
+}
+
+impl Ahead {
+    /// The segment that was read ahead, and as what.
+    pub(crate) fn peek(&self) -> Option<(SegmentId, Segment)> {
+        let next = self.next.lock();
+        next.as_ref().map(|(id, segment, _)| (*id, *segment))
+    }
+
+    /// Reads a segment, unless that was done already.
+    pub(crate) fn take(
+        &self,
+        log: &Log,
+        id: SegmentId,
+        segment: &Segment,
+    ) -> Result<SegmentScanner, LogError> {
+        if let Some((next, read, scanner)) = self.next.lock().take() {
+            if next == id && read.birth == segment.birth && read.used_bytes == segment.used_bytes {
+                return Ok(scanner);
+            }
+            self.give_back(scanner);
+        }
+        self.load(log, id, segment)
+    }
+
+    /// Reads a segment for a [`Ahead::take`] to come; where that fails, it will fail as well.
+    pub(crate) fn read(&self, log: &Log, id: SegmentId, segment: &Segment) {
+        if let Ok(scanner) = self.load(log, id, segment) {
+            *self.next.lock() = Some((id, *segment, scanner));
+        }
+    }
+
+    fn load(
+        &self,
+        log: &Log,
+        id: SegmentId,
+        segment: &Segment,
+    ) -> Result<SegmentScanner, LogError> {
+        let (media, geometry) = (log.media(), log.geometry());
+        let spare = self.spare.lock().take();
+        SegmentScanner::load_into(&**media, geometry, id, Some(segment.used_bytes), spare)
+    }
+
+    /// Takes a scanner's memory back.
+    pub(crate) fn give_back(&self, scanner: SegmentScanner) {
+        *self.spare.lock() = Some(scanner.into_memory());
+    }
+
+    /// Gives all memory back.
+    pub(crate) fn clear(&self) {
+        *self.next.lock() = None;
+        *self.spare.lock() = None;
+    }
+}
