@@ -21,6 +21,9 @@ use crate::write::FLUSH_DIVISOR;
 
 /// A checkpoint may cost this share of what is written: one part in so many.
 const CHECKPOINT_COST_DIVISOR: u64 = 7;
+/// And only this one, while the log since the last is short enough to be replayed in a few seconds.
+const CHEAP_CHECKPOINT_COST_DIVISOR: u64 = 14;
+const QUICK_REPLAY_BYTES: u64 = 1 << 30;
 /// Log bytes between two checkpoints, at least.
 const CHECKPOINT_BYTES_MIN: u64 = 64 << 20;
 const FLUSH_TICK: Duration = Duration::from_millis(100);
@@ -199,7 +202,10 @@ fn checkpoint_is_due(core: &Core) -> bool {
         return true;
     }
     let index = core.index.memory_bytes();
-    let goal = (index * CHECKPOINT_COST_DIVISOR).max(CHECKPOINT_BYTES_MIN);
+    let goal = (index * CHEAP_CHECKPOINT_COST_DIVISOR).min(QUICK_REPLAY_BYTES);
+    let goal = goal
+        .max(index * CHECKPOINT_COST_DIVISOR)
+        .max(CHECKPOINT_BYTES_MIN);
     let capacity = core.root.capacity_bytes();
     core.log_bytes_since_checkpoint() >= goal.min(capacity / 4)
 }

@@ -1,6 +1,6 @@
 //! Defects planted on purpose, to prove that the simulation finds such defects.
 //!
-//! Invariant: without the feature `canary`, which nothing turns on by default, [`is`] is a constant
+//! Invariant: without the feature `canary`, which nothing turns on by default, `is` is a constant
 //! false and the compiler leaves no trace of any of them. Threads: one canary for the whole process.
 
 /// One planted defect.

@@ -197,8 +197,12 @@ struct Tally {
     records: u32,
     /// Records that the index points to.
     live: Vec<Location>,
-    /// The sum of the key hashes of the others, as far as the index pointed to them once.
+    /// The sum over these, as segments count them.
+    live_sum: u64,
+    /// The sum over the others, as far as the index pointed to them once.
     dead_sum: u64,
+    /// Some of these are members of batches, which may never have been committed.
+    has_dead_members: bool,
     gaps: u32,
 }
 
@@ -362,12 +366,14 @@ impl Check {
         }
         let key = PreparedKey::new(self.seed, header.keyspace, record.key);
         let matches = self.index.lookup(&key);
+        let sum = key.hash().wrapping_mul(weight(location));
         let Some(entry) = matches.iter().find(|e| e.location == location) else {
-            let sum = key.hash().wrapping_mul(weight(location));
             tally.dead_sum = tally.dead_sum.wrapping_add(sum);
+            tally.has_dead_members |= header.batch_offset.is_some();
             return Ok(());
         };
         tally.live.push(location);
+        tally.live_sum = tally.live_sum.wrapping_add(sum);
         let is_tombstone = header.kind == RecordKind::Tombstone;
         if entry.tombstone != is_tombstone {
             self.report.problem(format!(

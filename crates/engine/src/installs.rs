@@ -5,7 +5,7 @@
 //! kept: records of different keys may have displaced each other there. Between leaves it does not
 //! matter.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -47,7 +47,8 @@ pub(crate) struct Installs {
     given_up: Mutex<HashSet<Location>>,
     /// Entries, with the hashes of their keys, that went without a record in the run before.
     swept: Mutex<Vec<(Location, u64)>>,
-    damage: Mutex<Vec<String>>,
+    /// Entries whose records cannot be read, and why, unless a later record displaced them.
+    damage: Mutex<BTreeMap<u64, String>>,
 }
 
 /// What the threads that apply records share.
@@ -200,9 +201,14 @@ impl Installs {
         std::mem::take(self.swept.get_mut())
     }
 
-    /// What was found damaged so far, in words; told once.
-    pub(crate) fn take_damage(&mut self) -> Vec<String> {
-        std::mem::take(self.damage.get_mut())
+    /// True if records could not be read that no later one displaced so far.
+    pub(crate) fn has_damage(&mut self) -> bool {
+        !self.damage.get_mut().is_empty()
+    }
+
+    /// What is damaged, in words; told once, at the end.
+    pub(crate) fn take_damage(&mut self) -> impl Iterator<Item = String> {
+        std::mem::take(self.damage.get_mut()).into_values()
     }
 }
 
@@ -256,6 +262,7 @@ fn install(
             return (Action::Replace { old, new }, Fit::Exact);
         }
         if source.given_up.lock().contains(&old) {
+            source.damage.lock().remove(&old.bits());
             return (Action::Insert(new), Fit::Exact);
         }
         // The record that had the entry was lost to damage: its predecessor still has it.

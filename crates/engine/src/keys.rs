@@ -1,6 +1,6 @@
 //! Full keys for the index, which keeps none: read from the records themselves.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use heliox_format::ids::Location;
 use heliox_format::record::Record;
@@ -19,7 +19,7 @@ fn read_from_log(
     log: &Log,
     locations: &[Location],
     each: &mut dyn FnMut(usize, KeyRead, &[u8]),
-    damaged: &mut dyn FnMut(&LogError),
+    damaged: &mut dyn FnMut(Location, &LogError),
 ) -> Result<(), SourceError> {
     let (mut buf, mut key, mut failed) = (ReadBuf::default(), Vec::new(), None);
     let read = log.read_many(locations, &mut buf, &mut |number, found| match found {
@@ -29,7 +29,7 @@ fn read_from_log(
         }
         Ok(None) => each(number, KeyRead::Stale, &[]),
         Err(error @ LogError::Damaged(_)) => {
-            damaged(&error);
+            damaged(locations[number], &error);
             each(number, KeyRead::Lost, &[]);
         }
         Err(error) => failed = Some(error),
@@ -63,8 +63,9 @@ pub(crate) struct ReplayKeys<'a> {
     pub(crate) log: &'a Log,
     /// Entries that went.
     pub(crate) given_up: &'a Mutex<HashSet<Location>>,
-    /// What was damaged, in words.
-    pub(crate) damage: &'a Mutex<Vec<String>>,
+    /// Records that cannot be read, and why. One that a later record displaced is no loss: its
+    /// segment may have been given back before the end.
+    pub(crate) damage: &'a Mutex<BTreeMap<u64, String>>,
 }
 
 impl KeySource for ReplayKeys<'_> {
@@ -77,8 +78,9 @@ impl KeySource for ReplayKeys<'_> {
         locations: &[Location],
         each: &mut dyn FnMut(usize, KeyRead, &[u8]),
     ) -> Result<(), SourceError> {
-        read_from_log(self.log, locations, each, &mut |error| {
-            self.damage.lock().push(error.to_string());
+        read_from_log(self.log, locations, each, &mut |location, error| {
+            let mut damage = self.damage.lock();
+            damage.insert(location.bits(), error.to_string());
         })
     }
 
@@ -126,7 +128,7 @@ impl KeySource for StoreKeys<'_> {
             &core.log,
             &missing,
             &mut |at, read, key| each(numbers[at], read, key),
-            &mut |error| {
+            &mut |_, error| {
                 core.counters.damage_found.add(1);
                 core.damage.lock().push(error.to_string());
             },

@@ -93,7 +93,7 @@ pub(crate) fn run(
     let mut replay = Replay::new(&log, &reader, &mut loaded, &shares);
     let ended = superblock.cuts.iter().map(|cut| cut.last).max();
     replay.certain = replay.certain.max(ended.unwrap_or_default());
-    replay.damage.extend_from_slice(&tail.damage);
+    replay.torn = &tail.torn;
     thread::scope(|scope| {
         for _ in 0..shares.readers {
             scope.spawn(|| reader.read_ahead());
@@ -163,8 +163,8 @@ struct Tail {
     /// By stream, in the order in which they were opened. The first two are the log's; a segment
     /// whose header is damaged is one more, since only its header says to which it belongs.
     streams: Vec<Vec<TailSegment>>,
-    /// Headers that are damaged, in words.
-    damage: Vec<String>,
+    /// Headers that are damaged, in words, and the first orders of their segments.
+    torn: Vec<(SeqNo, String)>,
     next_birth: Birth,
     /// Segments of the log at the cut that hold a part of an unfinished checkpoint now.
     overwritten: Vec<SegmentId>,
@@ -180,7 +180,7 @@ fn find_tail(
         meta.segments.iter().map(|s| (s.id, s)).collect();
     let mut tail = Tail {
         streams: vec![Vec::new(), Vec::new()],
-        damage: Vec::new(),
+        torn: Vec::new(),
         next_birth: meta.next_birth,
         overwritten: Vec::new(),
     };
@@ -224,10 +224,9 @@ fn find_tail(
             match found.damage {
                 None => tail.streams[stream].push(segment),
                 Some(error) => {
-                    tail.damage.push(format!(
-                        "segment {}: {error}; its frames are read without it",
-                        id.0
-                    ));
+                    let words =
+                        format!("segment {}: {error}; its frames are read without it", id.0);
+                    tail.torn.push((segment.header.first_seq, words));
                     tail.streams.push(vec![segment]);
                 }
             }
@@ -345,6 +344,7 @@ struct Replay<'a> {
     batches: BTreeMap<u64, OpenBatch>,
     installs: Installs,
     threads: usize,
+    torn: &'a [(SeqNo, String)],
     damage: Vec<String>,
 }
 
@@ -377,6 +377,7 @@ impl<'a> Replay<'a> {
             batches: BTreeMap::new(),
             installs: Installs::new(shares.batch_bytes),
             threads: shares.threads,
+            torn: &[],
             damage: Vec::new(),
         }
     }
@@ -412,7 +413,12 @@ impl<'a> Replay<'a> {
             self.report_missing(durable.next());
             self.last = durable;
         }
-        self.apply_installs()
+        self.apply_installs()?;
+        self.damage.extend(self.installs.take_damage());
+        // Where nothing was durable the end may have torn a header.
+        let torn = self.torn.iter().filter(|(first, _)| *first <= durable);
+        self.damage.extend(torn.map(|(_, words)| words.clone()));
+        Ok(())
     }
 
     /// A missing order is damage if a later frame says that it was durable. `named`: the largest
@@ -530,7 +536,6 @@ impl<'a> Replay<'a> {
         let missed = self
             .installs
             .apply(self.log, &self.loaded.index, self.threads)?;
-        self.damage.extend(self.installs.take_damage());
         for (location, hash) in self.installs.take_swept() {
             if let Some(id) = self.geometry.segment_at(location) {
                 let account = &mut self.accounts[id.0 as usize];
@@ -540,7 +545,8 @@ impl<'a> Replay<'a> {
             }
         }
         // After damage that was reported it is no news that links lead nowhere.
-        if let (Some(first), true) = (missed.iter().min(), self.damage.is_empty()) {
+        let is_new = self.damage.is_empty() && !self.installs.has_damage();
+        if let (Some(first), true) = (missed.iter().min(), is_new) {
             self.damage.push(format!(
                 "{} records, the first of order {first}, displaced records that the index does \
                  not know",

@@ -101,7 +101,12 @@ impl Check {
         if tally.live.len() as u32 != entries {
             self.report_unmatched(id, &tally.live, entries);
         }
-        let difference = tally.dead_sum.wrapping_sub(segment.displaced_sum);
+        // Members of a batch that was not committed are in no sum.
+        let dead_sum = match tally.has_dead_members {
+            true => segment.appended_sum.wrapping_sub(tally.live_sum),
+            false => tally.dead_sum,
+        };
+        let difference = dead_sum.wrapping_sub(segment.displaced_sum);
         let agree = difference == 0 && !segment.voided;
         if !agree && tally.gaps == 0 {
             let told = match segment.voided {
