@@ -18,11 +18,7 @@ pub(crate) fn run(args: &CheckArgs, shared: &Shared) -> Result<Outcome, Failure>
     bar.finish_and_clear();
     let report = report.map_err(|error| open::no_store(&args.dir, error))?;
     print(&report)?;
-    Ok(if report.problem_count == 0 {
-        Outcome::Done
-    } else {
-        Outcome::DamageFound
-    })
+    Ok(Outcome::of_findings(report.problem_count))
 }
 
 fn print(report: &CheckReport) -> Result<(), Failure> {
@@ -40,18 +36,6 @@ fn print(report: &CheckReport) -> Result<(), Failure> {
             report.strangers
         ))?;
     }
-    for problem in &report.problems {
-        output.line(problem)?;
-    }
-    let unlisted = report
-        .problem_count
-        .saturating_sub(report.problems.len() as u64);
-    if unlisted > 0 {
-        output.line(&format!("... and {unlisted} more"))?;
-    }
-    output.line(&match report.problem_count {
-        0 => "no damage found".to_owned(),
-        count => format!("DAMAGE FOUND: {count} problems"),
-    })?;
+    output.findings(&report.problems, report.problem_count)?;
     output.finish()
 }

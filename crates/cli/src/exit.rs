@@ -20,6 +20,16 @@ pub(crate) enum Outcome {
     DamageFound,
 }
 
+impl Outcome {
+    /// That of a check which found so many problems.
+    pub(crate) fn of_findings(count: u64) -> Outcome {
+        match count {
+            0 => Outcome::Done,
+            _ => Outcome::DamageFound,
+        }
+    }
+}
+
 /// Why a command could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {

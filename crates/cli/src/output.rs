@@ -32,6 +32,21 @@ impl Output {
         self.write(b"\n")
     }
 
+    /// Writes the problems that a check listed, and the verdict; it found `count` in all.
+    pub(crate) fn findings(&mut self, listed: &[String], count: u64) -> Result<(), Failure> {
+        for problem in listed {
+            self.line(problem)?;
+        }
+        let unlisted = count.saturating_sub(listed.len() as u64);
+        if unlisted > 0 {
+            self.line(&format!("... and {unlisted} more"))?;
+        }
+        self.line(&match count {
+            0 => "no damage found".to_owned(),
+            count => format!("DAMAGE FOUND: {count} problems"),
+        })
+    }
+
     /// Writes out what is left.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.0.flush().map_err(Failure::Output)

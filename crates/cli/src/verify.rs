@@ -19,11 +19,7 @@ pub(crate) fn run(args: &VerifyArgs, shared: &Shared) -> Result<Outcome, Failure
     bar.finish_and_clear();
     let report = report?;
     print(&report)?;
-    Ok(if report.problem_count == 0 {
-        Outcome::Done
-    } else {
-        Outcome::DamageFound
-    })
+    Ok(Outcome::of_findings(report.problem_count))
 }
 
 fn print(report: &VerifyReport) -> Result<(), Failure> {
@@ -35,18 +31,6 @@ fn print(report: &VerifyReport) -> Result<(), Failure> {
         show_bytes(report.bytes),
         report.records
     ))?;
-    for problem in &report.problems {
-        output.line(problem)?;
-    }
-    let unlisted = report
-        .problem_count
-        .saturating_sub(report.problems.len() as u64);
-    if unlisted > 0 {
-        output.line(&format!("... and {unlisted} more"))?;
-    }
-    output.line(&match report.problem_count {
-        0 => "no damage found".to_owned(),
-        count => format!("DAMAGE FOUND: {count} problems"),
-    })?;
+    output.findings(&report.problems, report.problem_count)?;
     output.finish()
 }

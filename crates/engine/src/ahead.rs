@@ -13,6 +13,7 @@ use heliox_log::{Log, LogError};
 use heliox_media::AlignedBuf;
 use parking_lot::Mutex;
 
+/// See the module's head.
 #[derive(Default)]
 pub(crate) struct Ahead {
     next: Mutex<Option<(SegmentId, Segment, SegmentScanner)>>,
@@ -20,10 +21,9 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// The segment that was read ahead, and as what.
-    pub(crate) fn peek(&self) -> Option<(SegmentId, Segment)> {
-        let next = self.next.lock();
-        next.as_ref().map(|(id, segment, _)| (*id, *segment))
+    /// The segment that was read ahead.
+    pub(crate) fn peek(&self) -> Option<SegmentId> {
+        self.next.lock().as_ref().map(|(id, ..)| *id)
     }
 
     /// Reads a segment, unless that was done already.

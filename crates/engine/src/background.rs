@@ -56,10 +56,7 @@ pub(crate) fn run_step(core: &Arc<Core>, step: Step) -> Result<bool> {
         Step::Collect => collect_step(core),
         Step::Upkeep => upkeep_step(core).map(|()| true),
         Step::Sweep => sweep::step(core),
-        Step::Checkpoint => {
-            let written = checkpoint::run(core, checkpoint::Pace::Gentle, false);
-            unless_full(core, written.map(|()| true))
-        }
+        Step::Checkpoint => checkpoint_step(core),
         Step::Seal => {
             core.log.seal_segments();
             Ok(true)
@@ -188,11 +185,16 @@ pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
     core.divide_memory();
     core.space.expect_checkpoint(core.index.memory_bytes());
     if checkpoint_is_due(core) {
-        let written = checkpoint::run(core, checkpoint::Pace::Gentle, false);
-        unless_full(core, written.map(|()| true))?;
+        checkpoint_step(core)?;
     }
     sweep::step(core)?;
     Ok(())
+}
+
+/// Writes a checkpoint that nobody waits for.
+fn checkpoint_step(core: &Core) -> Result<bool> {
+    let written = checkpoint::run(core, checkpoint::Pace::Gentle, false);
+    unless_full(core, written.map(|()| true))
 }
 
 /// A checkpoint is due when the log has grown so much that its cost is a small share, or when swept

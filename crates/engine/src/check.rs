@@ -10,7 +10,8 @@
 //! locked meanwhile.
 //!
 //! Not decidable from what is on media, so not reported: whether an entry that is missing in a
-//! segment with voided sums (some went without a record while a checkpoint was written) or for a member of a batch (whose commit may never have been written) was lost.
+//! segment with voided sums (some went without a record while a checkpoint was written) or for a
+//! member of a batch (whose commit may never have been written) was lost.
 
 mod accounts;
 

@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::keys::StoreKeys;
 use crate::keyspaces::CHUNKS;
 use crate::large;
-use crate::read::{get, older_version, OwnedRecord, View};
+use crate::read::{get, hash_of, older_version, OwnedRecord, View};
 use crate::snapshots::DeadVersion;
 use crate::strangers::{heal_segment, is_even, mark_kept};
 use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
@@ -153,16 +153,19 @@ fn is_read(core: &Core, id: SegmentId) -> bool {
 /// The segment whose collection gains most for its cost: much garbage, and old, so that what is
 /// still alive will stay so. One that was read ahead is it, if it still may be.
 fn choose_victim(core: &Core) -> Option<SegmentId> {
-    let ahead = core.ahead.peek().map(|(id, _)| id);
-    let (id, segment) =
-        best_victim(core, &|id| ahead == Some(id)).or_else(|| best_victim(core, &|_| true))?;
+    let (id, segment) = best_victim(core, core.ahead.peek(), None)?;
     if segment.last_seq > core.log.durable_seq() && core.sync().is_err() {
         return None;
     }
     Some(id)
 }
 
-fn best_victim(core: &Core, may_be: &dyn Fn(SegmentId) -> bool) -> Option<(SegmentId, Segment)> {
+/// `first` is the best if it is a victim at all, `but_not` is none.
+fn best_victim(
+    core: &Core,
+    first: Option<SegmentId>,
+    but_not: Option<SegmentId>,
+) -> Option<(SegmentId, Segment)> {
     let pending = core.batches.pending_first().unwrap_or(SeqNo::MAX);
     let segment_bytes = core.log.geometry().segment_bytes;
     core.log.at_cut(|_, next_birth, table| {
@@ -173,7 +176,7 @@ fn best_victim(core: &Core, may_be: &dyn Fn(SegmentId) -> bool) -> Option<(Segme
             (gain / u128::from(segment_bytes + live)) as u64
         };
         let candidates = table.iter().filter(|(id, s)| {
-            may_be(*id)
+            but_not != Some(*id)
                 && s.is_sealed_log()
                 && s.live() > 0
                 && s.last_seq < pending
@@ -182,7 +185,7 @@ fn best_victim(core: &Core, may_be: &dyn Fn(SegmentId) -> bool) -> Option<(Segme
                     >= segment_bytes / GAIN_MIN_DIVISOR
         });
         candidates
-            .max_by_key(|(_, s)| score(s))
+            .max_by_key(|(id, s)| (first == Some(*id), score(s)))
             .map(|(id, s)| (id, *s))
     })
 }
@@ -208,11 +211,10 @@ struct OwnedRecordAt {
 
 impl OwnedRecordAt {
     fn new(core: &Core, location: Location, record: &Record<'_>) -> OwnedRecordAt {
-        let keyspace = record.header.keyspace;
         OwnedRecordAt {
             location,
             record: OwnedRecord::of(record),
-            hash: PreparedKey::hash_of(core.hash_seed, keyspace, record.key),
+            hash: hash_of(core, record),
         }
     }
 
@@ -224,9 +226,9 @@ impl OwnedRecordAt {
 /// Collects a victim while the next one is being read.
 fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
     let durable = core.log.durable_seq();
-    // Before this one goes: its scanner is taken from there.
+    // First: what was read ahead may be this one, and its memory takes the next.
     let harvest = harvest(core, victim)?;
-    let next = best_victim(core, &|id| id != victim)
+    let next = best_victim(core, None, Some(victim))
         .filter(|(_, s)| s.last_seq <= durable && core.settings.environment.threads() > 1);
     std::thread::scope(|scope| {
         if let Some((id, segment)) = &next {

@@ -195,29 +195,19 @@ pub(crate) fn forget_if_orphan(core: &Core, id: &[u8], note: &[u8]) -> Result<bo
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use heliox_media::MemoryMedia;
-
     use super::*;
-    use crate::options::{Durability, Options, WriteOptions};
-    use crate::store::Store;
+    use crate::options::{Durability, WriteOptions};
+    use crate::tests;
     use crate::write::{commit, put, Member};
 
     /// Writes a value whose chunks a sync covers before its head is there, alone or in a batch, and
     /// gives how many acknowledged bytes are volatile then.
     fn volatile_bytes(bound: u64, in_batch: bool) -> u64 {
-        let options = Options::new()
-            .volumes(vec![Arc::new(MemoryMedia::new(130 << 20, 512).unwrap())])
-            .segment_bytes(4 << 20)
-            .memory_budget_bytes(32 << 20)
-            .durability(Durability::Bounded {
-                ms: 3_600_000,
-                bytes: bound,
-            })
-            .background(false);
-        let database = Store::open("", &options).unwrap();
-        let ks = database.create_keyspace("ks").unwrap();
+        let bounded = Durability::Bounded {
+            ms: 3_600_000,
+            bytes: bound,
+        };
+        let (database, ks) = tests::open(&tests::options(tests::memory(130)).durability(bounded));
         let core = database.core();
         let value = vec![7; 1200 << 10];
         let (bytes, chunks) = store(core, ks.id(), b"large", &value).unwrap();

@@ -70,6 +70,8 @@ mod store;
 mod strangers;
 mod sweep;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod write;
 
 #[doc(hidden)]

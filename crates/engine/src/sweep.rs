@@ -254,24 +254,15 @@ fn sweep_entry(
 #[cfg(test)]
 mod tests {
     use heliox_format::limits::RANGE_DELETES_MAX;
-    use heliox_media::MemoryMedia;
 
     use super::*;
     use crate::background::upkeep_step;
     use crate::keyspace::Keyspace;
-    use crate::options::{Durability, Options};
     use crate::store::Store;
+    use crate::tests;
 
     fn open() -> (Store, Keyspace) {
-        let options = Options::new()
-            .volumes(vec![Arc::new(MemoryMedia::new(130 << 20, 512).unwrap())])
-            .segment_bytes(4 << 20)
-            .memory_budget_bytes(32 << 20)
-            .durability(Durability::None)
-            .background(false);
-        let store = Store::open("", &options).unwrap();
-        let ks = store.create_keyspace("ks").unwrap();
-        (store, ks)
+        tests::open(&tests::options(tests::memory(130)))
     }
 
     fn unswept(core: &Core) -> usize {

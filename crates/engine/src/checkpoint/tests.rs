@@ -7,20 +7,11 @@ use heliox_media::{Media, MemoryMedia, RecordingMedia};
 
 use super::*;
 use crate::keyspace::Keyspace;
-use crate::options::{Durability, Options};
 use crate::store::Store;
+use crate::tests;
 
 fn open(media: Arc<dyn Media>) -> (Store, Keyspace) {
-    let options = Options::new()
-        .volumes(vec![media])
-        .segment_bytes(4 << 20)
-        .memory_budget_bytes(64 << 20)
-        .durability(Durability::None)
-        .hash_seed(7)
-        .background(false);
-    let store = Store::open("", &options).unwrap();
-    let ks = store.keyspace_or_create("ks").unwrap();
-    (store, ks)
+    tests::open(&tests::options(media).memory_budget_bytes(64 << 20))
 }
 
 /// Puts long keys that only their ends tell apart: the index holds them in full.
@@ -55,7 +46,7 @@ fn chunks_in(core: &Core, id: SegmentId) -> Vec<u64> {
 fn chunks_of_an_unfinished_checkpoint_are_not_taken_for_those_of_the_next() {
     const KEYS: usize = 18_200;
     const MORE: usize = 3000;
-    let memory = Arc::new(MemoryMedia::new(128 << 20, 512).unwrap());
+    let memory = tests::memory(128);
     let (store, ks) = open(memory.clone());
     put_keys(&ks, 0..KEYS);
     store.close().unwrap();

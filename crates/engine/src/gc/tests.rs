@@ -4,30 +4,22 @@ use std::sync::Arc;
 
 use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_log::append::BatchMember;
-use heliox_media::{Media, MemoryMedia};
+use heliox_media::Media;
 
 use super::*;
 use crate::keyspace::Keyspace;
 use crate::keyspaces::OWNERS;
-use crate::options::{Durability, Options, WriteOptions};
+use crate::options::WriteOptions;
 use crate::store::Store;
+use crate::tests;
 use crate::write::{put, Stored};
 
 fn new_media() -> Arc<dyn Media> {
-    Arc::new(MemoryMedia::new(66 << 20, 512).unwrap())
+    tests::memory(66)
 }
 
 fn open(media: &Arc<dyn Media>) -> (Store, Keyspace) {
-    let options = Options::new()
-        .volumes(vec![Arc::clone(media)])
-        .segment_bytes(4 << 20)
-        .memory_budget_bytes(32 << 20)
-        .durability(Durability::None)
-        .hash_seed(7)
-        .background(false);
-    let store = Store::open("", &options).unwrap();
-    let ks = store.keyspace_or_create("ks").unwrap();
-    (store, ks)
+    tests::open(&tests::options(Arc::clone(media)))
 }
 
 /// Where the newest record of a key lies.
@@ -248,4 +240,40 @@ fn an_empty_segment_without_heads_is_not_read() {
         assert!(retire_empty(store.core()).unwrap().retired > 0);
         assert_eq!(store.core().counters.gc_bytes_read.get(), 0);
     }
+}
+
+/// What was read of a segment's earlier life must not pass for its content.
+#[test]
+fn what_was_read_ahead_serves_its_segment_in_that_life_alone() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let mut segments = Vec::new();
+    for n in 0..2 {
+        ks.put([n], "v").unwrap();
+        segments.push(segment_of(core, ks.id(), &[n]));
+        core.log.seal_segments();
+    }
+    core.sync().unwrap();
+    let (one, other) = (segments[0], segments[1]);
+    let (first, second) = (core.log.segment(one), core.log.segment(other));
+    let read_of = |id, segment: &Segment| core.ahead.take(&core.log, id, segment).unwrap().birth();
+    core.ahead.read(&core.log, one, &first);
+    assert_eq!(core.ahead.peek(), Some(one));
+    assert_eq!(read_of(other, &second), second.birth);
+    // The bytes below are gone from the device, but not from what was read before.
+    core.ahead.read(&core.log, one, &first);
+    let geometry = core.log.geometry();
+    let place = (geometry.start(one), geometry.segment_bytes);
+    core.log.media().discard(place.0, place.1).unwrap();
+    assert_eq!(read_of(one, &first), first.birth);
+    core.ahead.read(&core.log, other, &second);
+    let later = Segment {
+        birth: heliox_format::ids::Birth(second.birth.0 + 1),
+        ..second
+    };
+    core.log
+        .media()
+        .discard(geometry.start(other), geometry.segment_bytes)
+        .unwrap();
+    assert!(core.ahead.take(&core.log, other, &later).is_err());
 }

@@ -69,10 +69,15 @@ fn default_segment_bytes(capacity_bytes: u64) -> u64 {
 
 /// Makes a store in a directory, which is made too if it is missing.
 pub(super) fn in_dir(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
+    intending(dir, |intent| with_intent(dir, settings, intent))
+}
+
+/// Makes a directory if it is missing, and a store in it; a failure leaves neither what was made nor
+/// the intent.
+pub(super) fn intending<R>(dir: &Path, make: impl FnOnce(&mut Intent) -> Result<R>) -> Result<R> {
     let made = make_dir(dir)?;
     let result = Intent::take(dir).and_then(|mut intent| {
-        let result =
-            with_intent(dir, settings, &mut intent).map_err(|error| error.context(dir.display()));
+        let result = make(&mut intent).map_err(|error| error.context(dir.display()));
         if result.is_err() {
             intent.withdraw();
         }
@@ -312,7 +317,7 @@ pub(super) fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// Makes the directory with its parents, durably. True if it was missing.
-pub(super) fn make_dir(dir: &Path) -> Result<bool> {
+fn make_dir(dir: &Path) -> Result<bool> {
     match std::fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => return Ok(false),
         Ok(_) => {

@@ -16,7 +16,7 @@ use heliox_format::superblock::Superblock;
 use heliox_media::Media;
 
 use super::create::{
-    absolute, check_data_file, make_data_file, make_dir, new_uuid, plan_file, plan_volumes,
+    absolute, check_data_file, intending, make_data_file, new_uuid, plan_file, plan_volumes,
     write_superblock_and_labels, Shape, DATA_NAME,
 };
 use super::manifest::{Intent, Making, Manifest};
@@ -48,20 +48,7 @@ pub(crate) struct Restored<'a> {
 
 /// Restores into a directory, which is made if it is missing.
 pub(super) fn in_dir(dir: &Path, settings: &Settings, what: &Restored<'_>) -> Result<Root> {
-    let made = make_dir(dir)?;
-    let result = Intent::take(dir).and_then(|mut intent| {
-        let result = with_intent(dir, settings, what, &mut intent)
-            .map_err(|error| error.context(dir.display()));
-        if result.is_err() {
-            intent.withdraw();
-        }
-        result
-    });
-    if result.is_err() && made {
-        // Succeeds only while the directory is empty, which is what is wanted.
-        let _ = std::fs::remove_dir(dir);
-    }
-    result
+    intending(dir, |intent| with_intent(dir, settings, what, intent))
 }
 
 fn with_intent(

@@ -4,22 +4,14 @@ use std::thread;
 use std::time::Duration;
 
 use heliox_format::ids::SegmentId;
-use heliox_media::{Media, MemoryMedia};
 
 use super::*;
-use crate::options::Durability;
 use crate::space::Verdict;
 use crate::stats::Health;
+use crate::tests;
 
 fn options() -> Options {
-    let media: Arc<dyn Media> = Arc::new(MemoryMedia::new(66 << 20, 512).unwrap());
-    Options::new()
-        .volumes(vec![media])
-        .segment_bytes(4 << 20)
-        .memory_budget_bytes(32 << 20)
-        .durability(Durability::None)
-        .hash_seed(7)
-        .background(false)
+    tests::options(tests::memory(66))
 }
 
 /// Takes free segments until so many are left.

@@ -11,9 +11,9 @@ use heliox_media::{Media, MemoryMedia};
 
 use super::*;
 use crate::keyspace::Keyspace;
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::store::Store;
-use crate::{gc, sweep};
+use crate::{gc, sweep, tests};
 
 /// Where a record lies, and in which life of the segment.
 #[derive(Clone, Copy)]
@@ -28,13 +28,7 @@ struct Pair {
 }
 
 fn options(media: &Arc<MemoryMedia>) -> Options {
-    Options::new()
-        .volumes(vec![Arc::clone(media) as Arc<dyn Media>])
-        .segment_bytes(4 << 20)
-        .memory_budget_bytes(32 << 20)
-        .durability(Durability::None)
-        .hash_seed(7)
-        .background(false)
+    tests::options(Arc::clone(media) as Arc<dyn Media>)
 }
 
 /// Two keys whose fingerprints of all 31 bits are equal.
@@ -52,7 +46,7 @@ fn two_keys(core: &Core, ks: &Keyspace) -> (Vec<u8>, Vec<u8>) {
 
 impl Pair {
     fn new() -> Pair {
-        let media = Arc::new(MemoryMedia::new(130 << 20, 512).unwrap());
+        let media = tests::memory(130);
         let store = Store::open("", &options(&media)).unwrap();
         let ks = store.keyspace_or_create("ks").unwrap();
         let (a, b) = two_keys(store.core(), &ks);
