@@ -1,4 +1,5 @@
-//! Fuzz targets for everything that decodes bytes from media.
+//! Fuzz targets: everything that decodes bytes from media, the store under operations and faults,
+//! stores that were damaged, the program's arguments and the files it imports.
 //!
 //! A target is a plain function of bytes that panics when a promise is broken: a decoder never
 //! panics, and what it accepts it would encode again to the same meaning. libFuzzer calls the
@@ -7,10 +8,15 @@
 #![forbid(unsafe_code)]
 
 pub mod images;
+mod must;
 pub mod mutate;
+pub mod program;
+pub mod scripts;
 pub mod seeds;
 pub mod segments;
 pub mod targets;
+pub mod texts;
+pub mod volumes;
 
 /// A target with inputs to start from.
 #[derive(Clone, Copy)]
@@ -79,5 +85,35 @@ pub const TARGETS: &[Target] = &[
         name: "segment_scan",
         run: segments::segment_scan,
         seeds: segments::segments,
+    },
+    Target {
+        name: "store_ops",
+        run: scripts::store_ops,
+        seeds: scripts::scripts,
+    },
+    Target {
+        name: "volume_open",
+        run: volumes::volume_open,
+        seeds: volumes::patches,
+    },
+    Target {
+        name: "store_text",
+        run: texts::store_text,
+        seeds: texts::store_texts,
+    },
+    Target {
+        name: "backup_text",
+        run: texts::backup_text,
+        seeds: texts::backup_texts,
+    },
+    Target {
+        name: "arguments",
+        run: program::arguments,
+        seeds: program::command_lines,
+    },
+    Target {
+        name: "import",
+        run: program::import,
+        seeds: program::files,
     },
 ];

@@ -10,6 +10,7 @@ use heliox_format::ids::{
 };
 use heliox_format::label::Label;
 use heliox_format::record::{RecordHeader, RecordKind};
+use heliox_format::sealed::KeySlot;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
 
@@ -72,7 +73,7 @@ fn frame(frame_bytes: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A new store's superblock, and one with a checkpoint and cuts.
+/// A new store's superblock, one with a checkpoint and cuts, and one with a data key.
 pub fn superblocks() -> Vec<Vec<u8>> {
     let new = Superblock {
         uuid: StoreUuid([7; 16]),
@@ -86,6 +87,7 @@ pub fn superblocks() -> Vec<Vec<u8>> {
         hash_seed: 42,
         checkpoint: None,
         cuts: Vec::new(),
+        keys: Vec::new(),
     };
     let checkpoint = CheckpointRoot {
         number: 3,
@@ -105,7 +107,17 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             last: SeqNo(100 * u64::from(i)),
         })
         .collect();
-    vec![new.encode(ADDRESS), used.encode(ADDRESS)]
+    let encrypted = Superblock {
+        keys: vec![KeySlot {
+            id: 1,
+            first_birth: Birth(0),
+            nonce: [3; 24],
+            wrapped: [4; 32],
+            tag: [5; 16],
+        }],
+        ..used.clone()
+    };
+    [new, used, encrypted].map(|s| s.encode(ADDRESS)).to_vec()
 }
 
 /// A label.

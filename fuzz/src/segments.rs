@@ -4,7 +4,7 @@
 //! that the input reaches the scanner and not only its door. No threads.
 
 use heliox_format::checksum::checksum;
-use heliox_format::frame::peek_frame;
+use heliox_format::frame::{peek_frame, FrameShape};
 use heliox_format::ids::{Birth, Incarnation, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::limits::SEGMENT_BYTES_MIN;
 use heliox_format::record::RecordKind;
@@ -30,6 +30,7 @@ fn geometry(segment_bytes: u64, segments: u32) -> LogGeometry {
         unit_shift: 0,
         sector_bytes: SECTOR_BYTES,
         salt: SALT,
+        shape: FrameShape::Plain,
     }
 }
 
@@ -81,7 +82,7 @@ fn seal(bytes: &mut [u8]) {
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
     let mut at = SECTOR_BYTES;
     while at < bytes.len() {
-        let Ok(header) = peek_frame(at as u64, &bytes[at..]) else {
+        let Ok(header) = peek_frame(FrameShape::Plain, at as u64, &bytes[at..]) else {
             at += SECTOR_BYTES;
             continue;
         };

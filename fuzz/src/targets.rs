@@ -3,7 +3,7 @@
 
 use heliox_format::checkpoint::{encode_chunk, open_chunk, CheckpointMeta, CHUNK_HEADER_BYTES};
 use heliox_format::checksum::{checksum, ChecksumSalt};
-use heliox_format::frame::{open_frame, peek_frame, seal_frame};
+use heliox_format::frame::{open_frame, peek_frame, seal_frame, FrameShape};
 use heliox_format::label::{Label, LABEL_BYTES};
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_format::record::{decode_header, Decoded};
@@ -19,7 +19,7 @@ pub const ADDRESS: u64 = BLOCK_BYTES as u64;
 /// One frame at the start of a block.
 pub fn frame(data: &[u8]) {
     check_frame(data);
-    if let Ok(header) = peek_frame(ADDRESS, data) {
+    if let Ok(header) = peek_frame(FrameShape::Plain, ADDRESS, data) {
         check_frame(&with_checksum(
             data,
             0,
@@ -31,7 +31,7 @@ pub fn frame(data: &[u8]) {
 }
 
 fn check_frame(data: &[u8]) {
-    let Ok(header) = open_frame(SALT, ADDRESS, data) else {
+    let Ok(header) = open_frame(FrameShape::Plain, SALT, ADDRESS, data) else {
         return;
     };
     let whole = header.frame_bytes as usize;
@@ -40,7 +40,10 @@ fn check_frame(data: &[u8]) {
     assert!(header.first_record <= header.used_bytes);
     let mut again = data[..whole].to_vec();
     seal_frame(SALT, ADDRESS, &header, &mut again);
-    assert_eq!(open_frame(SALT, ADDRESS, &again), Ok(header));
+    assert_eq!(
+        open_frame(FrameShape::Plain, SALT, ADDRESS, &again),
+        Ok(header)
+    );
 }
 
 /// Frames one after the other to the end of a block, as a reader walks them.
@@ -50,9 +53,15 @@ pub fn frame_block(data: &[u8]) {
         .get(at..)
         .filter(|rest| !rest.is_empty() && at < BLOCK_BYTES)
     {
-        let Ok(header) = peek_frame(ADDRESS + at as u64, rest) else {
+        let address = ADDRESS + at as u64;
+        let Ok(header) = peek_frame(FrameShape::Plain, address, rest) else {
             return;
         };
+        // Of an encrypted store it has a longer header, within which nothing of it ends.
+        if let Ok(sealed) = peek_frame(FrameShape::Sealed, address, rest) {
+            assert_eq!(sealed, header);
+            assert!(usize::from(sealed.used_bytes) >= FrameShape::Sealed.header_bytes());
+        }
         assert!(header.frame_bytes > 0, "a walk stands still");
         at += header.frame_bytes as usize;
         assert!(at <= BLOCK_BYTES, "a frame leaves its block");

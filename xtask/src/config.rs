@@ -25,6 +25,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("keyspace", Layer::Frame),
     ("batch", Layer::Frame),
     ("backup", Layer::Frame),
+    ("hostile", Layer::Frame),
     ("write", Layer::Verb),
     ("read", Layer::Verb),
     ("scan", Layer::Verb),
@@ -36,6 +37,9 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("tail", Layer::Verb),
     ("check", Layer::Verb),
     ("sweep", Layer::Verb),
+    ("scrub", Layer::Verb),
+    ("evacuate", Layer::Verb),
+    ("watch", Layer::Verb),
     ("strangers", Layer::Verb),
     ("large", Layer::Verb),
     ("keys", Layer::Verb),
@@ -45,11 +49,13 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("snapshot", Layer::Core),
     ("batches", Layer::Noun),
     ("cache", Layer::Noun),
-    ("health", Layer::Noun),
+    ("findings", Layer::Noun),
     ("keyspaces", Layer::Noun),
     ("leaves", Layer::Noun),
     ("merge", Layer::Noun),
     ("ahead", Layer::Noun),
+    ("patrol", Layer::Noun),
+    ("vitals", Layer::Noun),
     ("pins", Layer::Noun),
     ("ranges", Layer::Noun),
     ("root", Layer::Noun),
@@ -57,8 +63,11 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("snapshots", Layer::Noun),
     ("space", Layer::Noun),
     ("canary", Layer::Data),
+    ("encryption", Layer::Data),
     ("error", Layer::Data),
     ("environment", Layer::Data),
+    ("events", Layer::Data),
+    ("health", Layer::Data),
     ("options", Layer::Data),
     ("stats", Layer::Data),
 ];
@@ -94,18 +103,27 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("sweep", "strangers"),
     // A sweep removes entries as collection does.
     ("sweep", "gc"),
-    // Everything may ask whether the store has failed, and fail it.
-    ("*", "health"),
+    // A scrub mends a checkpoint by writing another, and moves records out of a damaged segment as
+    // collection does.
+    ("scrub", "checkpoint"),
+    ("scrub", "evacuate"),
+    ("evacuate", "gc"),
+    // Damage in the segment that the scrub is in is marked as findings are.
+    ("patrol", "findings"),
     // A handle on a part of the open store.
     ("snapshot", "core"),
 ];
 
 /// Which of our crates each crate may depend on. A crate that is not here fails `tidy`.
 pub const CRATES: &[(&str, &[&str])] = &[
+    ("heliox-sync", &[]),
     ("heliox-format", &[]),
-    ("heliox-media", &["heliox-format"]),
-    ("heliox-log", &["heliox-format", "heliox-media"]),
-    ("heliox-index", &["heliox-format"]),
+    ("heliox-media", &["heliox-format", "heliox-sync"]),
+    (
+        "heliox-log",
+        &["heliox-format", "heliox-media", "heliox-sync"],
+    ),
+    ("heliox-index", &["heliox-format", "heliox-sync"]),
     (
         "heliox",
         &[
@@ -113,13 +131,14 @@ pub const CRATES: &[(&str, &[&str])] = &[
             "heliox-media",
             "heliox-log",
             "heliox-index",
+            "heliox-sync",
         ],
     ),
     ("heliox-bench", &["heliox"]),
     ("heliox-sim", &["heliox", "heliox-media", "heliox-format"]),
     (
         "heliox-torture",
-        &["heliox", "heliox-media", "heliox-format"],
+        &["heliox", "heliox-media", "heliox-format", "heliox-sync"],
     ),
     // Offline tools of the command line read the log and its formats directly.
     (

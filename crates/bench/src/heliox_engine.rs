@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use heliox::{Durability, Keyspace, Options, Store};
+use heliox::{Durability, KeySource, Keyspace, Options, Store};
 
 use crate::config::DurabilityMode;
 use crate::counters::{ByCause, Counters};
@@ -30,6 +30,10 @@ pub struct HelioxSetup {
     pub memory_bytes: Option<u64>,
     /// The capacity of a store that is made now, in bytes; `None`: the store's default.
     pub capacity_bytes: Option<u64>,
+    /// Where the key of an encrypted store comes from; `None`: the store is plain.
+    pub encryption: Option<KeySource>,
+    /// How long a pass of the scrub takes, zero for none; `None`: the store's default.
+    pub scrub_period: Option<Duration>,
 }
 
 impl DurabilityMode {
@@ -68,6 +72,12 @@ impl HelioxEngine {
         }
         if let Some(bytes) = setup.capacity_bytes {
             options = options.capacity_bytes(bytes);
+        }
+        if let Some(key) = &setup.encryption {
+            options = options.encryption(key.clone());
+        }
+        if let Some(period) = setup.scrub_period {
+            options = options.scrub_period_secs(period.as_secs());
         }
         let dir: &Path = &setup.dir;
         let store = Store::open(dir, &options)?;

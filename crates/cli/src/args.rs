@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use heliox::KeySource;
 use heliox_bench::{DurabilityMode, KeyFamily, Workload};
 
-use crate::size::{parse_count, parse_duration, parse_size};
+use crate::size::{parse_count, parse_duration, parse_period, parse_size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,14 +19,18 @@ Examples:
   heliox import ./data --format csv --key id people.csv
   heliox stat ./data                        what the store holds and costs
   heliox check ./data                       verify every byte
+  heliox scrub ./data                       verify what is in use, and mend what can be mended
   heliox backup ./data ./backups --keep 7   add a backup of it to a set, keep the last seven
   heliox verify ./backups                   prove the backups of the set
   heliox restore ./backups ./data2          make a store out of the newest one
+  heliox create ./secret --key-file ./key   make an encrypted store; every command then takes the key
+  heliox rotate-key ./secret --key-file ./key --new-key-file ./key2
   heliox bench --dir ./bench --workload fillrandom,readrandom --num 1M
 
 A key or a value that begins with a dash stands behind `--`: heliox put ./data -- -k -v
 Sizes take suffixes: K, M, G, T (or KiB, MiB, ...) are powers of 1024; KB, MB, ... of 1000.
-Exit codes: 0 done, 1 not there (get, delete) or damage found (check, verify), 2 any error.";
+Exit codes: 0 done, 1 not there (get, delete) or damage found (check, scrub,
+verify), 2 any error.";
 
 /// An ordered key-value store for flash.
 #[derive(Debug, Parser)]
@@ -47,6 +52,12 @@ pub(crate) struct Shared {
     /// Memory that the store may use [default: a quarter of what there is]
     #[arg(long, global = true, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
+    /// The key of an encrypted store: 32 bytes, or 64 hexadecimal digits; create and bench make one
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// A command for `sh -c` that prints that key
+    #[arg(long, global = true, value_name = "CMD", conflicts_with = "key_file")]
+    pub(crate) key_command: Option<String>,
     /// Keys, values and bounds on the command line are written as scan prints them (\xNN)
     #[arg(long, global = true)]
     pub(crate) escaped: bool,
@@ -56,6 +67,12 @@ impl Shared {
     /// The keyspace asked for, or the one that commands use when none is.
     pub(crate) fn keyspace(&self) -> &str {
         self.keyspace.as_deref().unwrap_or("default")
+    }
+
+    /// Where the key of an encrypted store comes from.
+    pub(crate) fn encryption(&self) -> Option<KeySource> {
+        let file = self.key_file.as_ref().map(KeySource::file);
+        file.or_else(|| self.key_command.as_ref().map(KeySource::command))
     }
 }
 
@@ -76,6 +93,11 @@ pub(crate) enum Command {
     Stat(StatArgs),
     /// Verify a whole store that nobody uses; exit 1 if damage was found
     Check(CheckArgs),
+    /// Verify what a store that nobody uses has in use, and mend it; exit 1 if damage was found
+    ///
+    /// A store that a program has open is scrubbed by that program, all the time, slowly. Check finds
+    /// more (it compares index, log and accounts) and writes nothing.
+    Scrub(ScrubArgs),
     /// Add a backup of a store that nobody uses to a set; copies only what is new
     ///
     /// A store that a program has open is backed up by that program, while it runs: Store::backup
@@ -88,6 +110,11 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Prove backups: every file, and the store that each makes; exit 1 if damage was found
     Verify(VerifyArgs),
+    /// Give an encrypted store that nobody uses another key; --key-file or --key-command is the old one
+    ///
+    /// The data is not written anew. What is written from now on is encrypted with a new data key.
+    /// The old key still opens the backups that were made before.
+    RotateKey(RotateKeyArgs),
     /// Load rows of a file; durable when it exits; a missing keyspace is made
     Import(ImportArgs),
     /// Measure; makes a missing store, otherwise uses it, in a keyspace of its own
@@ -186,6 +213,16 @@ pub(crate) struct CheckArgs {
     pub(crate) dir: PathBuf,
 }
 
+/// Verify what is in use, and mend it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ScrubArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Add a backup to a set, or list the set.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct BackupArgs {
@@ -228,6 +265,27 @@ pub(crate) struct VerifyArgs {
     /// The number of one backup, as --list shows it [default: all]
     #[arg(long, value_name = "N")]
     pub(crate) backup: Option<u64>,
+}
+
+/// Give a store another key.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RotateKeyArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) new: NewKeyArgs,
+}
+
+/// Where the new key comes from.
+#[derive(Debug, ClapArgs)]
+#[group(required = true, multiple = false)]
+pub(crate) struct NewKeyArgs {
+    /// The new key: a file as for --key-file
+    #[arg(long, value_name = "PATH")]
+    pub(crate) new_key_file: Option<PathBuf>,
+    /// A command for `sh -c` that prints the new key
+    #[arg(long, value_name = "CMD")]
+    pub(crate) new_key_command: Option<String>,
 }
 
 /// What the rows of a file look like.
@@ -294,6 +352,10 @@ pub(crate) struct BenchArgs {
     /// What a store that is made now may occupy
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) capacity: Option<u64>,
+    /// In how many seconds (or 90s, 10m) the scrub passes the whole store; 0 turns it off
+    /// [default: a week]
+    #[arg(long, value_name = "S", value_parser = parse_period)]
+    pub(crate) scrub_period: Option<Duration>,
     /// Reads among the operations of readrandomwriterandom, in percent
     #[arg(long, default_value = "90", value_name = "P")]
     pub(crate) read_share: f64,

@@ -34,6 +34,8 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<Outcome, Failure>
         durability: args.durability,
         memory_bytes: shared.memory,
         capacity_bytes: args.capacity,
+        encryption: shared.encryption(),
+        scrub_period: args.scrub_period,
     })?;
     let mut rows = Vec::new();
     let result = run_all(&engine, &config, args.json.as_deref(), &mut rows);
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<Outcome, Failure>
     Ok(Outcome::Done)
 }
 
-fn config(args: &BenchArgs) -> Config {
+pub(crate) fn config(args: &BenchArgs) -> Config {
     let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     Config {
         workloads: args.workload.clone(),

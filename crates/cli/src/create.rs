@@ -4,6 +4,7 @@ use heliox::{Options, Store};
 
 use crate::args::{CreateArgs, Shared};
 use crate::exit::{Failure, Outcome};
+use crate::open;
 use crate::output::print_line;
 use crate::size::show_bytes;
 
@@ -13,9 +14,7 @@ pub(crate) fn run(args: &CreateArgs, shared: &Shared) -> Result<Outcome, Failure
     if let Some(bytes) = args.capacity {
         options = options.capacity_bytes(bytes);
     }
-    if let Some(bytes) = shared.memory {
-        options = options.memory_budget_bytes(bytes);
-    }
+    options = open::with_shared(options, shared);
     let store = Store::create(&args.dir, &options)?;
     let keyspace = shared.keyspace();
     store.keyspace_or_create(keyspace)?;

@@ -1,57 +1,8 @@
-//! The command `heliox`: makes, fills, reads, checks, backs up and measures stores.
-//!
-//! Each command has a file of its own. Exit codes are decided in one place (`exit.rs`): 0 done, 1
-//! not there or damage found, 2 any error, with one message on stderr. One thread, apart from the
-//! engine's own and those of a benchmark.
+//! The program `heliox`; all of it is in `lib.rs`.
 #![forbid(unsafe_code)]
-
-mod args;
-mod backup;
-mod bench;
-mod check;
-mod create;
-mod delete;
-mod escape;
-mod exit;
-mod get;
-mod import;
-mod open;
-mod output;
-mod put;
-mod restore;
-mod scan;
-mod size;
-mod stat;
-mod verify;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Args, Command};
-use exit::{Failure, Outcome};
-
 fn main() -> ExitCode {
-    match Args::try_parse() {
-        Ok(args) => exit::report(run(&args)),
-        Err(error) => exit::report_usage(&error),
-    }
-}
-
-fn run(args: &Args) -> Result<Outcome, Failure> {
-    let shared = &args.shared;
-    match &args.command {
-        Command::Create(args) => create::run(args, shared),
-        Command::Put(args) => put::run(args, shared),
-        Command::Get(args) => get::run(args, shared),
-        Command::Delete(args) => delete::run(args, shared),
-        Command::Scan(args) => scan::run(args, shared),
-        Command::Stat(args) => stat::run(args, shared),
-        Command::Check(args) => check::run(args, shared),
-        Command::Backup(args) => backup::run(args, shared),
-        Command::Restore(args) => restore::run(args, shared),
-        Command::Verify(args) => verify::run(args, shared),
-        Command::Import(args) => import::run(args, shared),
-        Command::Bench(args) => bench::run(args, shared),
-    }
+    heliox_cli::main()
 }

@@ -10,9 +10,16 @@ use crate::exit::Failure;
 
 /// Options that open and never make a store.
 pub(crate) fn options(shared: &Shared) -> Options {
-    let options = Options::new().create_if_missing(false);
-    match shared.memory {
-        Some(bytes) => options.memory_budget_bytes(bytes),
+    with_shared(Options::new().create_if_missing(false), shared)
+}
+
+/// The options with what every command takes.
+pub(crate) fn with_shared(mut options: Options, shared: &Shared) -> Options {
+    if let Some(bytes) = shared.memory {
+        options = options.memory_budget_bytes(bytes);
+    }
+    match shared.encryption() {
+        Some(key) => options.encryption(key),
         None => options,
     }
 }

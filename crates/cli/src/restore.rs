@@ -4,6 +4,7 @@ use heliox::{Options, Store};
 
 use crate::args::{RestoreArgs, Shared};
 use crate::exit::{Failure, Outcome};
+use crate::open;
 use crate::output::{byte_bar, print_line};
 use crate::size::{show_bytes, show_time};
 
@@ -13,9 +14,7 @@ pub(crate) fn run(args: &RestoreArgs, shared: &Shared) -> Result<Outcome, Failur
     if let Some(bytes) = args.capacity {
         options = options.capacity_bytes(bytes);
     }
-    if let Some(bytes) = shared.memory {
-        options = options.memory_budget_bytes(bytes);
-    }
+    options = open::with_shared(options, shared);
     let bar = byte_bar(Some(0));
     let report = Store::restore(
         &args.set,

@@ -69,6 +69,20 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no time: expected seconds, or a number with s, m or h"))
 }
 
+/// A time as [`parse_duration`] takes it, in whole seconds, or `0`.
+pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let period = parse_duration(text)?;
+    match period.as_secs() {
+        0 => Err(format!(
+            "{text:?} is too short: expected a second or more, or 0"
+        )),
+        secs => Ok(Duration::from_secs(secs)),
+    }
+}
+
 fn split(text: &str) -> (&str, String) {
     let place = text
         .find(|c: char| !c.is_ascii_digit() && c != '_')

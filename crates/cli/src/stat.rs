@@ -1,15 +1,16 @@
-//! `heliox stat`: prints the figures of a store.
+//! `heliox stat`: prints the figures of a store, its health, and what happened since it was opened.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, Table};
-use heliox::{StatValue, Store};
+use heliox::{Condition, Event, Health, StatValue, Store};
 use heliox_bench::DurabilityMode;
-use serde_json::{Map, Value};
+use serde_json::{json, Map, Value};
 
 use crate::args::{Shared, StatArgs};
 use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::print_line;
+use crate::scrub::report_json;
 use crate::size::show_bytes;
 
 /// Prints the figures of the whole store and the names of its keyspaces.
@@ -36,7 +37,35 @@ fn json(store: &Store) -> Value {
     let mut object: Map<String, Value> = figures.collect();
     let names = store.keyspaces().into_iter().map(Value::String).collect();
     object.insert("keyspaces".to_owned(), Value::Array(names));
+    object.insert("health".to_owned(), health_json(&store.health()));
+    let last = store.last_scrub().map(|report| report_json(&report));
+    object.insert("last_scrub".to_owned(), json!(last));
+    let events: Vec<Value> = store.events().iter().map(event_json).collect();
+    object.insert("events".to_owned(), Value::Array(events));
     Value::Object(object)
+}
+
+fn health_json(health: &Health) -> Value {
+    let condition = |c: &Condition| json!({ "what": c.to_string(), "since_ms": c.since_ms });
+    let conditions: Vec<Value> = health.conditions().iter().map(condition).collect();
+    let mut object = json!({ "state": health.state().to_string(), "conditions": conditions });
+    if let Health::Failed {
+        cause, since_ms, ..
+    } = health
+    {
+        object["cause"] = json!(cause);
+        object["since_ms"] = json!(since_ms);
+    }
+    object
+}
+
+fn event_json(event: &Event) -> Value {
+    json!({
+        "number": event.number,
+        "at_ms": event.at_ms,
+        "event": event.kind.name(),
+        "what": event.kind.to_string(),
+    })
 }
 
 /// Numbers stay numbers; everything else is text.
@@ -50,7 +79,8 @@ fn json_value(value: &StatValue) -> Value {
 fn table(store: &Store) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING);
-    for (name, value) in store.stats().entries() {
+    let figures = store.stats().entries();
+    for (name, value) in figures.into_iter().filter(|(name, _)| *name != "health") {
         let readable = match value {
             StatValue::Bytes(bytes) if bytes >= 1024 => show_bytes(bytes),
             _ => String::new(),
@@ -63,5 +93,17 @@ fn table(store: &Store) -> String {
         ]);
     }
     let names = store.keyspaces().join(", ");
-    format!("{}\n keyspaces: {names}", table.trim_fmt())
+    let mut text = format!("{}\n keyspaces: {names}", table.trim_fmt());
+    let health = store.health();
+    text += &format!("\n health: {}", health.state());
+    if let Health::Failed { cause, .. } = &health {
+        text += &format!("\n   {cause}");
+    }
+    for condition in health.conditions() {
+        text += &format!("\n   {condition}");
+    }
+    for event in store.events() {
+        text += &format!("\n event {}: {}", event.number, event.kind);
+    }
+    text
 }

@@ -11,7 +11,7 @@ use heliox_log::scan::SegmentScanner;
 use heliox_log::segments::Segment;
 use heliox_log::{Log, LogError};
 use heliox_media::AlignedBuf;
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 /// See the module's head.
 #[derive(Default)]

@@ -3,20 +3,25 @@
 //! - *flusher*: writes full chunks, and syncs within the bound of `bounded` durability.
 //! - *collector*: garbage collection while free segments are below the goal.
 //! - *upkeep*: checkpoints, sweeps, and the division of memory between index and cache.
+//! - *watch*: the store's health, and the scrub at its pace. It goes on when the others have failed.
+//! - *events*: calls the listener, where there is one.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use heliox_log::LogError;
+use heliox_sync::thread::{Builder, JoinHandle};
 
 use crate::checkpoint;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::EventKind;
 use crate::gc;
 use crate::options::Durability;
+use crate::scrub;
 use crate::sweep;
+use crate::watch;
 use crate::write::FLUSH_DIVISOR;
 
 /// A checkpoint may cost this share of what is written: one part in so many.
@@ -29,6 +34,7 @@ const CHECKPOINT_BYTES_MIN: u64 = 64 << 20;
 const FLUSH_TICK: Duration = Duration::from_millis(100);
 const UPKEEP_TICK: Duration = Duration::from_millis(50);
 const COLLECT_TICK: Duration = Duration::from_millis(100);
+const WATCH_TICK: Duration = Duration::from_millis(100);
 
 /// One kind of background work, for who drives it instead of the threads.
 #[doc(hidden)]
@@ -47,6 +53,8 @@ pub enum Step {
     /// Ends the segments that are appended to, full or not, so that collection has something to do
     /// in a small store.
     Seal,
+    /// The scrub's next segment, checkpoint or heads, whether it is due or not.
+    Scrub,
 }
 
 /// Does one bounded piece of one kind of work. True if there was something to do.
@@ -61,12 +69,17 @@ pub(crate) fn run_step(core: &Arc<Core>, step: Step) -> Result<bool> {
             core.log.seal_segments();
             Ok(true)
         }
+        Step::Scrub => scrub::target_step(core),
     }
 }
 
 /// The running threads.
 #[derive(Default)]
-pub(crate) struct Workers(Vec<JoinHandle<()>>);
+pub(crate) struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    /// The listener of events has one of its own, which nobody joins: it may be stuck.
+    has_listener: bool,
+}
 
 impl Workers {
     /// Starts the threads of a store.
@@ -76,14 +89,25 @@ impl Workers {
             ("heliox-flush", flush_loop as fn(&Arc<Core>) -> Result<()>),
             ("heliox-gc", collect_loop),
             ("heliox-upkeep", upkeep_loop),
+            ("heliox-watch", watch_loop),
         ] {
             let core = Arc::clone(core);
-            let body = move || guard(&core, work);
+            let body = move || guard(&core, name, work);
             let thread = Builder::new().name(name.to_owned()).spawn(body);
             let thread = thread.map_err(|e| {
                 Error::internal(format!("the thread {name} cannot be started: {e}"))
             })?;
-            workers.0.push(thread);
+            workers.threads.push(thread);
+        }
+        if core.events.has_listener() {
+            // It knows the events alone: one that is stuck keeps nothing else.
+            let events = Arc::clone(&core.events);
+            let body = move || events.listen();
+            let thread = Builder::new().name("heliox-events".to_owned()).spawn(body);
+            thread.map_err(|e| {
+                Error::internal(format!("the thread heliox-events cannot be started: {e}"))
+            })?;
+            workers.has_listener = true;
         }
         Ok(workers)
     }
@@ -91,26 +115,35 @@ impl Workers {
     /// Ends the threads and waits for them.
     pub(crate) fn stop(&mut self, core: &Core) {
         core.signals.stop();
-        for thread in self.0.drain(..) {
+        for thread in self.threads.drain(..) {
             // A panic was caught and failed the store already.
             let _ = thread.join();
         }
     }
+
+    /// Lets the listener hear the last events.
+    pub(crate) fn end_events(&self, core: &Core) {
+        core.events.end(self.has_listener);
+    }
 }
 
 /// Runs a thread's loop; what goes wrong in it fails the store for good instead of passing unseen.
-fn guard(core: &Arc<Core>, work: fn(&Arc<Core>) -> Result<()>) {
+fn guard(core: &Arc<Core>, name: &'static str, work: fn(&Arc<Core>) -> Result<()>) {
     let ended = catch_unwind(AssertUnwindSafe(|| work(core)));
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             core.log.fail(LogError::Failed(error.to_string()));
+            note_error(core, name, &error);
         }
         Err(_) => {
-            core.log
+            let first = core
+                .log
                 .fail(LogError::Internal("a background thread panicked"));
+            note_error(core, name, &first.into());
         }
     }
+    core.signals.watch.ring();
     core.signals.room.ring();
 }
 
@@ -210,4 +243,35 @@ fn checkpoint_is_due(core: &Core) -> bool {
         .max(CHECKPOINT_BYTES_MIN);
     let capacity = core.root.capacity_bytes();
     core.log_bytes_since_checkpoint() >= goal.min(capacity / 4)
+}
+
+fn note_error(core: &Core, work: &'static str, error: &Error) {
+    let error = error.to_string();
+    core.events
+        .emit(core.now_ms(), EventKind::BackgroundError { work, error });
+}
+
+fn watch_loop(core: &Arc<Core>) -> Result<()> {
+    while !core.signals.is_stopped() {
+        let due = scrub::due_in(core).unwrap_or(WATCH_TICK);
+        core.signals.watch.listen(due.min(WATCH_TICK));
+        watch_step(core);
+    }
+    Ok(())
+}
+
+/// Looks at the health, and goes on with the scrub if it is due. An error ends neither: what it
+/// means for the store, the parts have said, and the scrub waits for the device to answer again.
+pub(crate) fn watch_step(core: &Core) {
+    watch::look(core);
+    if let Err(error) = scrub::step_if_due(core) {
+        note_error(core, "scrub", &error);
+    }
+}
+
+/// Tells the listener what waits for it, where no thread does.
+pub(crate) fn deliver(core: &Core) {
+    if !core.settings.background {
+        core.events.deliver();
+    }
 }

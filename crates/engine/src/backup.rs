@@ -19,7 +19,22 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::store::Store;
 use files::Watch;
+use manifest::Manifest;
 use set::Set;
+
+/// The text that the manifest of the same meaning is written as. What a restore derives from it is
+/// derived.
+pub(crate) fn rewritten(text: &[u8]) -> Result<Vec<u8>> {
+    let manifest = Manifest::decode(Path::new("a backup"), text)?;
+    let made = manifest.restored(manifest.superblock.uuid, 1, manifest.segments_needed());
+    let _ = (made.encode(0), manifest.bytes());
+    Ok(manifest.encode())
+}
+
+/// The salt in the text of the file that makes a directory a set.
+pub(crate) fn lineage(text: &[u8]) -> Result<u64> {
+    set::lineage_in(Path::new("a set"), text).map(|salt| salt.0)
+}
 
 /// How a backup is made.
 #[derive(Clone, Default)]
@@ -151,7 +166,8 @@ impl Store {
     ///
     /// Each call ends the segments that are appended to, so it may leave up to two of them partly
     /// empty until garbage collection. Segments not copied yet are not reused: if writers fill the
-    /// store faster than `set` takes them, they wait for it as they do for collection.
+    /// store faster than `set` takes them, they wait for it as they do for collection, and get `Full`
+    /// after half a minute.
     ///
     /// # Errors
     /// `StoreExists` if the directory holds something else, `Invalid` if it holds backups of

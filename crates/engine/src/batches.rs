@@ -2,14 +2,15 @@
 //!
 //! While a batch is being installed its members are pending: readers pass them over to the version
 //! below, writers that meet one wait, and neither a snapshot nor a checkpoint's cut is taken. Its
-//! members become visible together when the gate is left.
+//! members become visible together when the gate is left. A key that it deletes and that is not
+//! there has no record to meet, so writers are told of it by name.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use heliox_format::ids::{Location, SeqNo};
+use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::record::Record;
-use parking_lot::{Mutex, MutexGuard};
+use heliox_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use heliox_sync::{Mutex, MutexGuard};
 
 /// The gate. No batch is pending while `first` is zero.
 #[derive(Default)]
@@ -18,6 +19,9 @@ pub(crate) struct BatchGate {
     first: AtomicU64,
     last_commit: AtomicU64,
     members: Mutex<HashSet<Location>>,
+    /// How many keys `absent` holds.
+    absent_count: AtomicUsize,
+    absent: Mutex<HashSet<(KeyspaceId, Vec<u8>)>>,
 }
 
 /// A batch in flight, or the promise that none is.
@@ -67,6 +71,13 @@ impl BatchGate {
     pub(crate) fn is_pending_at(&self, location: Location) -> bool {
         self.pending_first().is_some() && self.members.lock().contains(&location)
     }
+
+    /// True if the batch in flight deletes this key and found nothing there. Asked under the leaf's
+    /// lock, by whoever would put something there.
+    pub(crate) fn is_absent(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
+        self.absent_count.load(Ordering::SeqCst) != 0
+            && self.absent.lock().contains(&(keyspace, key.to_vec()))
+    }
 }
 
 impl BatchPass<'_> {
@@ -74,6 +85,14 @@ impl BatchPass<'_> {
     pub(crate) fn announce(&self, first: SeqNo, location: Location) {
         self.gate.members.lock().insert(location);
         self.gate.first.store(first.0, Ordering::SeqCst);
+    }
+
+    /// Announces that a key which this batch deletes is not there, under the lock of its leaf: what
+    /// others put there now comes after the batch, and so waits for its end.
+    pub(crate) fn announce_absent(&self, keyspace: KeyspaceId, key: &[u8]) {
+        let mut absent = self.gate.absent.lock();
+        absent.insert((keyspace, key.to_vec()));
+        self.gate.absent_count.store(absent.len(), Ordering::SeqCst);
     }
 
     /// True if the location belongs to this batch itself.
@@ -89,9 +108,29 @@ impl BatchPass<'_> {
     }
 }
 
+impl Drop for BatchPass<'_> {
+    fn drop(&mut self) {
+        if self.gate.absent_count.load(Ordering::SeqCst) != 0 {
+            self.gate.absent.lock().clear();
+            self.gate.absent_count.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_a_batch_found_absent_is_known_until_its_end() {
+        let gate = BatchGate::default();
+        let pass = gate.enter();
+        pass.announce_absent(KeyspaceId(1), b"key");
+        assert!(gate.is_absent(KeyspaceId(1), b"key"));
+        assert!(!gate.is_absent(KeyspaceId(2), b"key"));
+        drop(pass);
+        assert!(!gate.is_absent(KeyspaceId(1), b"key"));
+    }
 
     #[test]
     fn members_are_pending_until_published() {

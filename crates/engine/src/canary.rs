@@ -20,6 +20,11 @@ pub enum Canary {
     NoCut,
     MoveForgetsVersion,
     ExpiryForgotten,
+    OneVolumeSynced,
+    ReadErrorIgnored,
+    DamageUntold,
+    ExactUnread,
+    RangeDeleteTooEarly,
 }
 
 /// All of them, with their names and what each does.
@@ -84,6 +89,31 @@ pub const NAMES: &[(Canary, &str, &str)] = &[
         "expiry-forgotten",
         "collection moves a record without its expiry",
     ),
+    (
+        Canary::OneVolumeSynced,
+        "one-volume-synced",
+        "of several volumes only the first is synced",
+    ),
+    (
+        Canary::ReadErrorIgnored,
+        "read-error-ignored",
+        "recovery takes a segment that it cannot read for the end of the log",
+    ),
+    (
+        Canary::DamageUntold,
+        "damage-untold",
+        "recovery does not tell of durable records that are missing",
+    ),
+    (
+        Canary::ExactUnread,
+        "exact-unread",
+        "in exact mode a write takes an entry without reading whose it is",
+    ),
+    (
+        Canary::RangeDeleteTooEarly,
+        "range-delete-too-early",
+        "a checkpoint drops range deletes that were not swept yet",
+    ),
 ];
 
 #[cfg(feature = "canary")]
@@ -108,4 +138,43 @@ pub(crate) fn is(canary: Canary) -> bool {
 #[cfg(not(feature = "canary"))]
 pub(crate) const fn is(_: Canary) -> bool {
     false
+}
+
+/// Volumes of which only the first is synced.
+#[cfg(feature = "canary")]
+pub(crate) struct OneVolumeSynced(pub(crate) std::sync::Arc<heliox_media::StripedMedia>);
+
+#[cfg(feature = "canary")]
+impl heliox_media::Media for OneVolumeSynced {
+    fn geometry(&self) -> heliox_media::Geometry {
+        self.0.geometry()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), heliox_media::MediaError> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), heliox_media::MediaError> {
+        self.0.write_at(offset, data)
+    }
+
+    fn sync(&self) -> Result<(), heliox_media::MediaError> {
+        self.0.volume(0).map_or(Ok(()), heliox_media::Media::sync)
+    }
+
+    fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), heliox_media::MediaError> {
+        self.0.discard(offset, len_bytes)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn failure(&self) -> Option<heliox_media::MediaError> {
+        self.0.failure()
+    }
+
+    fn io_kind(&self) -> heliox_media::IoKind {
+        self.0.io_kind()
+    }
 }

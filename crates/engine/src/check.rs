@@ -21,7 +21,7 @@ use heliox_format::ids::{Birth, Location, SegmentId};
 use heliox_format::record::{Record, RecordKind};
 use heliox_format::segment::SegmentKind;
 use heliox_index::{Index, PreparedKey};
-use heliox_log::scan::{Scanned, SegmentScanner};
+use heliox_log::scan::{HeaderState, Scanned, SegmentScanner};
 use heliox_log::segments::{Segment, SegmentState, SegmentTable};
 use heliox_log::sums::weight;
 use heliox_log::{Log, LogError, LogOptions};
@@ -91,7 +91,13 @@ pub(crate) fn run(
         report.problem(damage);
     }
     let geometry = root.log_geometry(&superblock);
-    let recovered = recover::run(&root.media(), &geometry, &superblock, &settings);
+    let recovered = recover::run(
+        &root.media(),
+        root.cipher(),
+        &geometry,
+        &superblock,
+        &settings,
+    );
     let recovered = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {
@@ -318,15 +324,18 @@ impl Check {
         if !is_needed {
             return Ok(Some(scanner).filter(|s| s.birth() == segment.birth));
         }
-        if let Some(error) = scanner.header_damage() {
-            self.report.problem(format!("segment {}: {error}", id.0));
-        } else if scanner.header().kind != segment.kind {
-            self.report.problem(format!(
-                "segment {} at address {place:#x}: kind {:?} expected, found {:?}",
-                id.0,
-                segment.kind,
-                scanner.header().kind
-            ));
+        let found = scanner.header().kind;
+        match scanner.header_state() {
+            HeaderState::Damaged(error) => {
+                self.report.problem(format!("segment {}: {error}", id.0));
+            }
+            HeaderState::Whole if found != segment.kind => {
+                self.report.problem(format!(
+                    "segment {} at address {place:#x}: kind {:?} expected, found {found:?}",
+                    id.0, segment.kind
+                ));
+            }
+            HeaderState::Whole | HeaderState::Absent => {}
         }
         if scanner.birth() != segment.birth {
             self.report.problem(format!(

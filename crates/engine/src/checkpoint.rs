@@ -6,24 +6,26 @@
 //! the log is durable beyond the youngest copy, so every entry of the image points to a durable
 //! record; both superblock copies are durable before anything of the old checkpoint is released.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use heliox_format::bytes::WriteBytes;
 use heliox_format::checkpoint::{
     encode_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
-    CHUNK_PAYLOAD_BYTES_MAX,
+    CHUNK_PAYLOAD_BYTES_MAX, CHUNK_SEAL_BYTES,
 };
 use heliox_format::ids::{Birth, SegmentId, SeqNo};
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::CheckpointRoot;
 use heliox_log::segments::SegmentState;
 use heliox_media::AlignedBuf;
-use parking_lot::MutexGuard;
+use heliox_sync::atomic::Ordering;
+use heliox_sync::MutexGuard;
 
 use crate::canary::{is, Canary};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::events::EventKind;
+use crate::root::keys;
 
 /// Leaf images collected before a chunk is written.
 const PAYLOAD_GOAL_BYTES: usize = 512 << 10;
@@ -52,6 +54,7 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     // No attempt ever has the number of another: chunks that an unfinished one left, at whatever
     // place, are not taken for this one's.
     let number = u64::from(meta.incarnation.0) << 32 | cut_number;
+    let oldest = meta.segments.iter().map(|s| s.birth).min();
     let mut writer = ChunkWriter::begin(core, pace, number)?;
     let written = write_stream(core, &mut writer, meta, cut_number);
     if let Err(error) = written {
@@ -67,14 +70,18 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
         release_old(core, &writer);
     }
     let root = writer.root(cut);
-    publish(core, root, closing)?;
+    publish(core, root, oldest, closing)?;
     core.checkpointed.store(cut.0, Ordering::Release);
     core.checkpointed_cut.store(cut_number, Ordering::Release);
     release_old(core, &writer);
+    core.space.end_checkpoint();
     core.ranges
         .drop_done(cut.min(sweep_seen), core.snapshots.oldest());
     core.space.expect_checkpoint(core.index.memory_bytes());
     core.counters.checkpoints.add(1);
+    let bytes = writer.bytes;
+    core.events
+        .emit(core.now_ms(), EventKind::CheckpointWritten { bytes });
     Ok(())
 }
 
@@ -163,7 +170,7 @@ fn write_stream(
     note_changes_since(core, cut_number, &mut meta);
     let mut encoded = Vec::new();
     meta.encode(&mut encoded);
-    for part in encoded.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
+    for part in encoded.chunks(writer.content_bytes_max()) {
         writer.put(ChunkKind::Meta, part)?;
     }
     writer.put(ChunkKind::End, &[])
@@ -194,15 +201,15 @@ fn note_changes_since(core: &Core, cut_number: u64, meta: &mut CheckpointMeta) {
 
 /// Writes the payload in chunks; a leaf image may go over a chunk's border.
 fn flush_payload(writer: &mut ChunkWriter<'_>, payload: &mut Vec<u8>) -> Result<()> {
-    for part in payload.chunks(CHUNK_PAYLOAD_BYTES_MAX) {
+    for part in payload.chunks(writer.content_bytes_max()) {
         writer.put(ChunkKind::Leaves, part)?;
     }
     payload.clear();
     Ok(())
 }
 
-/// Lets both superblock copies name the checkpoint.
-fn publish(core: &Core, root: CheckpointRoot, closing: bool) -> Result<()> {
+/// Lets both superblock copies name the checkpoint. `oldest`: of the segments that it knows.
+fn publish(core: &Core, root: CheckpointRoot, oldest: Option<Birth>, closing: bool) -> Result<()> {
     core.log
         .media()
         .sync()
@@ -213,6 +220,14 @@ fn publish(core: &Core, root: CheckpointRoot, closing: bool) -> Result<()> {
     next.checkpoint = Some(root);
     next.cuts.clear();
     next.clean = closing;
+    // Recovery may still read what was given back since the cut, so both count.
+    let in_use = core.log.with_table(|table| {
+        let used = table.iter().filter(|(_, s)| s.state != SegmentState::Free);
+        used.map(|(_, s)| s.birth).min()
+    });
+    if let Some(least) = in_use.into_iter().chain(oldest).min() {
+        keys::retire(&mut next.keys, least);
+    }
     core.write_superblock(&next)?;
     *superblock = next;
     Ok(())
@@ -243,6 +258,7 @@ struct ChunkWriter<'a> {
     chunk: u32,
     segments: Vec<(SegmentId, Birth)>,
     offset: u64,
+    bytes: u64,
 }
 
 impl<'a> ChunkWriter<'a> {
@@ -254,6 +270,7 @@ impl<'a> ChunkWriter<'a> {
             chunk: 0,
             segments: Vec::new(),
             offset: 0,
+            bytes: 0,
         };
         writer.open_segment()?;
         Ok(writer)
@@ -262,6 +279,7 @@ impl<'a> ChunkWriter<'a> {
     fn open_segment(&mut self) -> Result<()> {
         let core = self.core;
         let (id, birth) = core.log.open_checkpoint_segment()?;
+        core.space.take_for_checkpoint();
         let previous = self.segments.last().map(|(id, _)| *id);
         self.segments.push((id, birth));
         let geometry = core.log.geometry();
@@ -283,14 +301,25 @@ impl<'a> ChunkWriter<'a> {
         Ok(())
     }
 
-    fn put(&mut self, kind: ChunkKind, payload: &[u8]) -> Result<()> {
+    /// Most bytes of a chunk's content.
+    fn content_bytes_max(&self) -> usize {
+        CHUNK_PAYLOAD_BYTES_MAX - self.seal_bytes()
+    }
+
+    /// Bytes of the payload before the content, for session and tag.
+    fn seal_bytes(&self) -> usize {
+        self.core.root.cipher().map_or(0, |_| CHUNK_SEAL_BYTES)
+    }
+
+    fn put(&mut self, kind: ChunkKind, content: &[u8]) -> Result<()> {
         let geometry = *self.core.log.geometry();
-        let bytes = (CHUNK_HEADER_BYTES + payload.len()) as u64;
+        let payload_bytes = self.seal_bytes() + content.len();
+        let bytes = (CHUNK_HEADER_BYTES + payload_bytes) as u64;
         let padded = bytes.next_multiple_of(geometry.sector_bytes as u64);
         if self.offset + padded > geometry.segment_bytes {
             self.open_segment()?;
         }
-        let Some((id, _)) = self.segments.last() else {
+        let Some((id, birth)) = self.segments.last() else {
             return Err(Error::internal("a checkpoint without a segment"));
         };
         let address = geometry.start(*id) + self.offset;
@@ -298,15 +327,28 @@ impl<'a> ChunkWriter<'a> {
             kind,
             checkpoint: self.number,
             number: self.chunk,
-            payload_bytes: payload.len() as u32,
+            payload_bytes: payload_bytes as u32,
         };
-        let chunk = encode_chunk(
-            geometry.salt,
-            address,
-            &header,
-            payload,
-            geometry.sector_bytes,
-        );
+        let encode = |payload| {
+            encode_chunk(
+                geometry.salt,
+                address,
+                &header,
+                payload,
+                geometry.sector_bytes,
+            )
+        };
+        let chunk = match self.core.root.cipher() {
+            None => encode(content),
+            Some(cipher) => {
+                let mut chunk = encode(&[&[0; CHUNK_SEAL_BYTES], content].concat());
+                let whole = chunk.get_mut(..bytes as usize).unwrap_or_default();
+                if !cipher.seal_chunk(address, *birth, whole) {
+                    return Err(Error::internal("no key for a segment of a checkpoint"));
+                }
+                chunk
+            }
+        };
         self.write(address, &chunk)?;
         self.offset += padded;
         self.chunk += 1;
@@ -316,7 +358,7 @@ impl<'a> ChunkWriter<'a> {
         Ok(())
     }
 
-    fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         let mut memory = AlignedBuf::for_read(bytes.len())?;
         memory.copy_from_slice(bytes);
         let core = self.core;
@@ -325,6 +367,7 @@ impl<'a> ChunkWriter<'a> {
         core.counters
             .checkpoint_bytes_written
             .add(bytes.len() as u64);
+        self.bytes += bytes.len() as u64;
         Ok(())
     }
 
@@ -348,6 +391,7 @@ impl<'a> ChunkWriter<'a> {
         for (id, _) in &self.segments {
             self.core.discard_and_release(*id);
         }
+        self.core.space.end_checkpoint();
     }
 }
 

@@ -1,31 +1,37 @@
 //! What an open store is made of: plain parts that the flows (write, read, scan, gc, checkpoint,
 //! sweep) work on. No logic of its own beyond small questions that several flows ask.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
 use heliox_index::{Index, PreparedKey};
 use heliox_log::append::Appended;
+use heliox_log::segments::Segment;
 use heliox_log::{Log, LogError};
-use parking_lot::Mutex;
+use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use heliox_sync::Mutex;
 
 use crate::ahead::Ahead;
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
 use crate::canary::{is, Canary};
 use crate::error::{Error, Result};
+use crate::events::Events;
+use crate::findings::{Findings, Mark};
 use crate::keyspaces::Keyspaces;
 use crate::options::Settings;
+use crate::patrol::{Patrol, WINDOW_BYTES};
 use crate::pins::Pins;
 use crate::ranges::Ranges;
 use crate::root::Root;
 use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::space::Space;
-use crate::stats::{Counters, Health, Stats};
+use crate::stats::{Counters, Stats};
+use crate::vitals::Vitals;
 
 /// What an index entry points to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,10 +97,14 @@ pub(crate) struct Core {
     pub(crate) sync_due_ms: AtomicU64,
     /// Bytes that the log had written when the newest checkpoint was begun.
     pub(crate) log_bytes_at_checkpoint: AtomicU64,
-    /// What was found damaged, in words.
-    pub(crate) damage: Mutex<Vec<String>>,
-    /// Segments, by birth, that damage keeps from being collected.
-    pub(crate) quarantined: Mutex<HashSet<Birth>>,
+    /// What was found damaged.
+    pub(crate) findings: Findings,
+    /// What opening found damaged, in words, and when that was.
+    pub(crate) damage_at_open: Vec<String>,
+    pub(crate) opened_ms: u64,
+    pub(crate) patrol: Patrol,
+    pub(crate) events: Arc<Events>,
+    pub(crate) vitals: Mutex<Vitals>,
 }
 
 /// No acknowledged write waits for a sync.
@@ -170,15 +180,17 @@ impl Core {
     }
 
     /// Divides the budget: the tail has its share, the index takes what it needs, snapshots what
-    /// they hold; the cache gets the rest.
+    /// they hold, the scrub a buffer; the cache gets the rest.
     pub(crate) fn divide_memory(&self) {
         let budget = self.settings.memory_budget_bytes;
         let taken = self
             .log
             .tail_memory_bytes()
             .max(self.settings.tail_limit_bytes)
+            + self.root.sealing_memory_bytes()
             + self.index.memory_bytes()
-            + self.snapshots.bytes();
+            + self.snapshots.bytes()
+            + WINDOW_BYTES as u64;
         // Growth until the next division, and what a collection step holds: a segment, the next
         // one, and the survivors.
         let margin = budget / 32 + self.log.geometry().segment_bytes * 5 / 2;
@@ -186,15 +198,39 @@ impl Core {
             .set_budget_bytes(budget.saturating_sub(taken + margin));
     }
 
-    /// Notes damage and leaves its segment to those who can still read the rest of it.
-    pub(crate) fn note_damage(&self, birth: Birth, what: &str) {
-        self.quarantined.lock().insert(birth);
+    /// Notes damage that collection met, and leaves the segment to the scrub, which moves out of it
+    /// what can still be read.
+    pub(crate) fn note_damage(&self, id: SegmentId, birth: Birth, what: &str) {
+        self.findings.quarantine(birth);
         self.counters.damage_found.add(1);
-        self.damage.lock().push(what.to_owned());
+        self.findings.say(what);
+        self.patrol.suspect(id, birth);
     }
 
-    pub(crate) fn is_quarantined(&self, birth: Birth) -> bool {
-        self.quarantined.lock().contains(&birth)
+    /// Notes damage that a read of a record met; the scrub looks at its segment next.
+    pub(crate) fn note_damaged_read(&self, location: Location, error: &LogError) {
+        let LogError::Damaged(what) = error else {
+            return;
+        };
+        let Some(id) = self.log.geometry().segment_at(location) else {
+            return;
+        };
+        let birth = self.log.views().birth(id);
+        let mark = Mark {
+            segment: Some((id, birth)),
+            address: what.address,
+        };
+        if birth.0 != 0 && self.findings.note_read(mark, &error.to_string()) {
+            self.counters.damage_found.add(1);
+            self.patrol.suspect(id, birth);
+            self.signals.watch.ring();
+        }
+    }
+
+    /// Bytes of records that are still needed, estimated. Looks at every segment.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let live = |(_, s): (SegmentId, &Segment)| s.live_bytes();
+        self.log.with_table(|table| table.iter().map(live).sum())
     }
 
     /// Puts the tombstones that the index holds in line for their sweep.
@@ -217,9 +253,8 @@ impl Core {
         self.counters.fill(&mut stats);
         let log = self.log.counters();
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let index = self.index.stats();
         let cache = self.cache.stats();
-        stats.objects = index.entries;
+        stats.objects = self.index.entries();
         stats.bytes_written.data = load(&log.user_bytes_written);
         stats.bytes_written.gc = load(&log.survivor_bytes_written);
         stats.bytes_read.data = load(&log.record_bytes_read);
@@ -227,23 +262,16 @@ impl Core {
         stats.memory_budget_bytes = self.settings.memory_budget_bytes;
         stats.index_bytes = self.index.memory_bytes();
         stats.cache_bytes = self.cache.used_bytes();
-        stats.tail_bytes = self.log.tail_memory_bytes();
-        stats.index_reads = index.key_reads;
+        stats.tail_bytes = self.log.tail_memory_bytes() + self.root.sealing_memory_bytes();
+        stats.index_reads = self.index.key_reads();
         stats.cache_hits = cache.hits;
         stats.cache_misses = cache.misses;
         let geometry = self.log.geometry();
         stats.capacity_bytes = self.root.capacity_bytes();
         stats.segments_total = u64::from(geometry.segments);
         stats.segments_free = self.log.free_segments();
-        stats.live_bytes = self
-            .log
-            .with_table(|t| t.iter().map(|(_, s)| s.live_bytes()).sum());
+        stats.live_bytes = self.live_bytes();
         stats.disk_bytes = self.root.disk_bytes().unwrap_or(0);
-        if let Some(failure) = self.log.failure() {
-            stats.health = Health::ReadOnly {
-                cause: failure.to_string(),
-            };
-        }
         stats
     }
 
@@ -292,6 +320,20 @@ impl Core {
         }
         self.log.release(id);
         self.signals.room.ring();
+    }
+
+    /// What a writer is told for whom there is no room.
+    pub(crate) fn full(&self) -> Error {
+        let geometry = self.log.geometry();
+        let capacity = geometry.segment_bytes * u64::from(geometry.segments);
+        let mut words = format!("all of its {capacity} bytes are live or reserved");
+        let held = self.pins.held();
+        if held > 0 {
+            words += &format!(
+                ", or one of {held} segments that a backup is still copying: wait until it has ended"
+            );
+        }
+        Error::full(words)
     }
 
     /// Fails the store for good because an invariant of ours does not hold.

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use heliox_sync::thread;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::signals::Bell;
 
@@ -66,7 +68,7 @@ impl Environment {
 
     pub(crate) fn sleep(&self, time: Duration) {
         match &self.simulation {
-            None => std::thread::sleep(time),
+            None => thread::sleep(time),
             Some(simulation) => simulation.sleep(time),
         }
     }
@@ -82,7 +84,7 @@ impl Environment {
     /// How many threads may work on one thing.
     pub(crate) fn threads(&self) -> usize {
         match &self.simulation {
-            None => std::thread::available_parallelism().map_or(1, usize::from),
+            None => thread::parallelism(),
             Some(_) => 1,
         }
     }

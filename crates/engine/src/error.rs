@@ -44,6 +44,12 @@ pub enum ErrorKind {
     ShortDevice,
     /// The store was written in a format version that this program does not know.
     Version,
+    /// The store is encrypted and no key was given.
+    Encrypted,
+    /// A key was given and the store is not encrypted.
+    NotEncrypted,
+    /// The store is encrypted with another key than the one given.
+    WrongKey,
     /// Bytes on media are not what was written there.
     Damaged,
     /// The operating system refused a read, a write or another operation.
@@ -203,7 +209,7 @@ impl Error {
     pub(crate) fn snapshot_too_old() -> Error {
         Error::new(
             ErrorKind::SnapshotTooOld,
-            "the snapshot is too old: versions that it needs were given up to keep memory within its budget; take a new snapshot and start again",
+            "the snapshot is too old: versions that it needs were given up to keep memory within its budget, or to make room for a writer; take a new snapshot and start again",
         )
     }
 

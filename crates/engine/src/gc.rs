@@ -8,7 +8,6 @@
 //! sums agree (or every dead record was verified), and no snapshot needs it in place.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
 use heliox_format::record::{Record, RecordKind};
@@ -17,6 +16,7 @@ use heliox_log::append::NewRecord;
 use heliox_log::scan::Scanned;
 use heliox_log::segments::Segment;
 use heliox_log::Stream;
+use heliox_sync::atomic::Ordering;
 
 use crate::canary::{is, Canary};
 use crate::checkpoint;
@@ -82,7 +82,9 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
             return Ok(true);
         }
     }
-    core.space.set_stuck(held == 0);
+    // Only what is found at the wall refuses writers there: before it, garbage is still to come.
+    let is_at_wall = core.log.free_segments() <= core.space.data_floor();
+    core.space.set_stuck(held == 0 && is_at_wall);
     Ok(false)
 }
 
@@ -117,9 +119,20 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
     if !is(Canary::RetiredBeforeDurable) && empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
         core.sync()?;
     }
+    if empty.iter().any(|(id, _)| is_read(core, *id)) {
+        core.snapshots.forget_unseen();
+    }
+    let copies = copies(core);
     for (id, segment) in empty {
+        // What snapshots read of it fills it: moving that would gain nothing, again and again.
+        if gain(core, &segment, copies.get(&id)) == 0 {
+            continue;
+        }
         if !covered(&segment) {
             waiting.need_checkpoint = true;
+            continue;
+        }
+        if core.findings.is_kept_out(segment.birth) {
             continue;
         }
         let is_early = unsynced(&segment) && !is(Canary::RetiredBeforeDurable);
@@ -141,6 +154,25 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
         waiting.retired += 1;
     }
     Ok(waiting)
+}
+
+/// Copies of dead versions that snapshots read, by segment.
+fn copies(core: &Core) -> HashMap<SegmentId, u32> {
+    let geometry = core.log.geometry();
+    core.snapshots.copies_in(|at| geometry.segment_at(at))
+}
+
+/// What collecting a segment would free; 0 if that is so little that it is no gain.
+fn gain(core: &Core, segment: &Segment, copies: Option<&u32>) -> u64 {
+    let segment_bytes = core.log.geometry().segment_bytes;
+    let copies = u64::from(copies.copied().unwrap_or(0));
+    let copied_bytes = segment.used_bytes * copies / u64::from(segment.records.max(1));
+    let gain = segment_bytes.saturating_sub(segment.live_bytes() + copied_bytes);
+    if gain < segment_bytes / GAIN_MIN_DIVISOR {
+        0
+    } else {
+        gain
+    }
 }
 
 /// True if a snapshot may need something in the segment that the index does not know.
@@ -168,24 +200,24 @@ fn best_victim(
 ) -> Option<(SegmentId, Segment)> {
     let pending = core.batches.pending_first().unwrap_or(SeqNo::MAX);
     let segment_bytes = core.log.geometry().segment_bytes;
+    let copies = copies(core);
     core.log.at_cut(|_, next_birth, table| {
-        let score = |s: &Segment| {
-            let live = s.live_bytes().min(segment_bytes);
+        let score = |id: &SegmentId, s: &Segment| {
+            let gain = gain(core, s, copies.get(id));
             let age = u64::from(next_birth.0 - s.birth.0);
-            let gain = (u128::from(segment_bytes - live) * u128::from(age)) << 20;
-            (gain / u128::from(segment_bytes + live)) as u64
+            let cost = 2 * segment_bytes - gain;
+            (((u128::from(gain) * u128::from(age)) << 20) / u128::from(cost)) as u64
         };
         let candidates = table.iter().filter(|(id, s)| {
             but_not != Some(*id)
                 && s.is_sealed_log()
                 && s.live() > 0
                 && s.last_seq < pending
-                && !core.is_quarantined(s.birth)
-                && segment_bytes - s.live_bytes().min(segment_bytes)
-                    >= segment_bytes / GAIN_MIN_DIVISOR
+                && !core.findings.is_quarantined(s.birth)
+                && gain(core, s, copies.get(id)) > 0
         });
         candidates
-            .max_by_key(|(id, s)| (first == Some(*id), score(s)))
+            .max_by_key(|(id, s)| (first == Some(*id), score(id, s)))
             .map(|(id, s)| (id, *s))
     })
 }
@@ -202,7 +234,7 @@ struct Harvest {
     is_even: bool,
 }
 
-struct OwnedRecordAt {
+pub(crate) struct OwnedRecordAt {
     location: Location,
     record: OwnedRecord,
     /// The keyed hash of its key.
@@ -210,7 +242,7 @@ struct OwnedRecordAt {
 }
 
 impl OwnedRecordAt {
-    fn new(core: &Core, location: Location, record: &Record<'_>) -> OwnedRecordAt {
+    pub(crate) fn new(core: &Core, location: Location, record: &Record<'_>) -> OwnedRecordAt {
         OwnedRecordAt {
             location,
             record: OwnedRecord::of(record),
@@ -230,11 +262,11 @@ fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
     let harvest = harvest(core, victim)?;
     let next = best_victim(core, None, Some(victim))
         .filter(|(_, s)| s.last_seq <= durable && core.settings.environment.threads() > 1);
-    std::thread::scope(|scope| {
+    heliox_sync::thread::scope(|scope| {
         if let Some((id, segment)) = &next {
             let read = || core.ahead.read(&core.log, *id, segment);
             // Without a thread it is read when its turn comes.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, read);
+            let _ = heliox_sync::thread::spawn_scoped(scope, read);
         }
         move_out(core, victim, harvest)
     })
@@ -253,7 +285,7 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
     });
     let mut is_settled = harvest.is_settled;
     for survivor in &harvest.live {
-        let is_done = drop_if_gone(core, survivor, horizon(core))? || move_record(core, survivor)?;
+        let is_done = drop_if_gone(core, survivor, horizon(core))? || move_one(core, survivor)?;
         // A head that was overwritten meanwhile is dead by now, and nobody looked at it as such.
         is_settled &= is_done || !survivor.record.header.chunked;
         keep_tail_small(core)?;
@@ -286,8 +318,8 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
         Ok(scanner) if scanner.birth() == segment.birth => scanner,
         // An empty segment whose place was reused before a crash has nothing left to find.
         _ if segment.live() == 0 => return Ok(harvest),
-        Ok(_) => return quarantine(core, &segment, "its header is of another life"),
-        Err(error) => return quarantine(core, &segment, &error.to_string()),
+        Ok(_) => return quarantine(core, id, &segment, "its header is of another life"),
+        Err(error) => return quarantine(core, id, &segment, &error.to_string()),
     };
     core.counters.gc_bytes_read.add(scanner.loaded_bytes());
     let mut damage = None;
@@ -315,14 +347,14 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
         harvest.live.iter().map(|at| (at.location, at.hash)),
     );
     if let Some(damage) = damage.filter(|_| segment.live() > 0) {
-        quarantine(core, &segment, &damage)?;
+        quarantine(core, id, &segment, &damage)?;
     }
     Ok(harvest)
 }
 
 /// Leaves a damaged segment in place: what can be read of it is moved, the rest stays reported.
-fn quarantine(core: &Core, segment: &Segment, why: &str) -> Result<Harvest> {
-    core.note_damage(segment.birth, why);
+fn quarantine(core: &Core, id: SegmentId, segment: &Segment, why: &str) -> Result<Harvest> {
+    core.note_damage(id, segment.birth, why);
     Ok(Harvest::default())
 }
 
@@ -426,7 +458,7 @@ pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, location: Locatio
 }
 
 /// Copies a record that is live still. False if it is not any more.
-fn move_record(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
+pub(crate) fn move_one(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
     let record = at.record.record();
     let header = record.header;
     let mut copy = NewRecord::new(header.kind, header.keyspace, record.key, record.value);

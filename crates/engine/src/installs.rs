@@ -6,14 +6,14 @@
 //! matter.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use heliox_format::ids::{Location, SeqNo};
 use heliox_index::{Action, Entry, Index, PreparedKey};
 use heliox_log::read::ReadBuf;
 use heliox_log::{Log, LogError};
-use parking_lot::Mutex;
+use heliox_sync::atomic::{AtomicUsize, Ordering};
+use heliox_sync::thread;
+use heliox_sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::keys::ReplayKeys;
@@ -227,7 +227,13 @@ fn apply_in_order(target: Target<'_>, order: &[u32], missed: &mut Vec<SeqNo>) ->
             match install(target, &key, new, record.displaced())? {
                 Fit::Exact => {}
                 Fit::Beside => install_beside(target, &key, new)?,
-                Fit::Missed => missed.push(record.seq),
+                Fit::Missed(old) if take_strangers_entry(target, old)? => {
+                    insert(target, &key, new)?;
+                }
+                Fit::Missed(_) => {
+                    install_over_lost(target, &key, new)?;
+                    missed.push(record.seq);
+                }
             }
         }
     }
@@ -240,8 +246,8 @@ enum Fit {
     Exact,
     /// It says that nothing was there, and something is: nothing was done.
     Beside,
-    /// It says that it displaced a record which the index does not know.
-    Missed,
+    /// It says that it displaced a record of which this key's entries do not know: nothing was done.
+    Missed(Location),
 }
 
 fn install(
@@ -265,17 +271,45 @@ fn install(
             source.damage.lock().remove(&old.bits());
             return (Action::Insert(new), Fit::Exact);
         }
-        // The record that had the entry was lost to damage: its predecessor still has it.
-        match matches {
-            [one] => (
-                Action::Replace {
-                    old: one.location,
-                    new,
-                },
-                Fit::Missed,
-            ),
-            _ => (Action::Insert(new), Fit::Missed),
+        (Action::Keep, Fit::Missed(old))
+    })?)
+}
+
+/// Takes away the entry of a record of another key. When it was displaced, the two keys looked the
+/// same; here, in a leaf that was cut otherwise, they do not. False if there is no such entry.
+fn take_strangers_entry(target: Target<'_>, old: Location) -> Result<bool> {
+    let mut buf = ReadBuf::default();
+    let found = match target.log.read(old, &mut buf) {
+        Ok(Some(found)) => found.record,
+        Ok(None) | Err(LogError::Damaged(_)) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let key = target.index.prepare(found.header.keyspace, found.key);
+    Ok(target.index.update(&key, target.source, |matches| {
+        match matches.iter().any(|entry| entry.location == old) {
+            true => (Action::Remove { old }, true),
+            false => (Action::Keep, false),
         }
+    })?)
+}
+
+fn insert(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
+    let insert = |_: &[Entry]| (Action::Insert(new), ());
+    Ok(target.index.update(key, target.source, insert)?)
+}
+
+/// Installs a record where the one that had the entry was lost to damage: its predecessor still has
+/// it.
+fn install_over_lost(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
+    Ok(target.index.update(key, target.source, |matches| {
+        let action = match matches {
+            [one] => Action::Replace {
+                old: one.location,
+                new,
+            },
+            _ => Action::Insert(new),
+        };
+        (action, ())
     })?)
 }
 

@@ -7,7 +7,7 @@ use heliox_format::record::Record;
 use heliox_index::{KeyRead, KeySource, SourceError};
 use heliox_log::read::ReadBuf;
 use heliox_log::{Log, LogError};
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 use crate::core::Core;
 use crate::error::Error;
@@ -128,10 +128,7 @@ impl KeySource for StoreKeys<'_> {
             &core.log,
             &missing,
             &mut |at, read, key| each(numbers[at], read, key),
-            &mut |_, error| {
-                core.counters.damage_found.add(1);
-                core.damage.lock().push(error.to_string());
-            },
+            &mut |location, error| core.note_damaged_read(location, error),
         )
     }
 }

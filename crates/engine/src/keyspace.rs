@@ -260,7 +260,8 @@ impl Keyspace {
     /// The value that `key` had when the snapshot was taken.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; `SnapshotTooOld` if the snapshot gave way to the memory budget.
+    /// As [`Keyspace::get`]; `SnapshotTooOld` if the snapshot gave way to the memory budget, or
+    /// to a writer without room.
     pub fn get_at(&self, key: impl AsRef<[u8]>, snapshot: &Snapshot) -> Result<Option<Vec<u8>>> {
         let guard = self.guard_of(snapshot)?;
         let value = self.read(key.as_ref(), View::At(guard.seq()), 0, u64::MAX);

@@ -1,12 +1,12 @@
 //! The names of keyspaces and their ids. Ids are never used twice.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use heliox_format::checkpoint::KeyspaceEntry;
 use heliox_format::ids::KeyspaceId;
-use parking_lot::RwLock;
+use heliox_sync::atomic::{AtomicBool, Ordering};
+use heliox_sync::RwLock;
 
 /// The keyspace that holds the chunks of large values. No user can name it.
 pub(crate) const CHUNKS: KeyspaceId = KeyspaceId(0);

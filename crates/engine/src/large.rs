@@ -5,13 +5,13 @@
 //! a crash before the head leaves chunks that nobody reads, and the sweep finds them by the note.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use heliox_format::bytes::{Reader, WriteBytes};
 use heliox_format::ids::KeyspaceId;
 use heliox_format::limits::CHUNK_BYTES;
 use heliox_format::record::Record;
 use heliox_log::append::Carried;
+use heliox_sync::atomic::Ordering;
 
 use crate::core::Core;
 use crate::error::{Error, Result};

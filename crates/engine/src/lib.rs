@@ -42,9 +42,16 @@ pub mod canary;
 mod check;
 mod checkpoint;
 mod core;
+mod encryption;
 mod environment;
 mod error;
+mod evacuate;
+mod events;
+mod findings;
 mod gc;
+mod health;
+#[doc(hidden)]
+pub mod hostile;
 mod installs;
 mod keys;
 mod keyspace;
@@ -54,6 +61,7 @@ mod leaves;
 mod load;
 mod multi_get;
 mod options;
+mod patrol;
 mod pins;
 mod range_delete;
 mod ranges;
@@ -61,6 +69,9 @@ mod read;
 mod recover;
 mod root;
 mod scan;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
+mod scrub;
 mod signals;
 mod snapshot;
 mod snapshots;
@@ -72,6 +83,8 @@ mod sweep;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod vitals;
+mod watch;
 mod write;
 
 #[doc(hidden)]
@@ -81,15 +94,21 @@ pub use backup::{
 };
 pub use batch::Batch;
 pub use check::{CheckProgress, CheckReport};
+pub use encryption::KeySource;
 #[doc(hidden)]
 pub use environment::Simulation;
 pub use error::{Error, ErrorKind, Result};
+pub use events::{Event, EventKind};
+pub use health::{
+    Condition, ConditionKind, Finding, Health, HealthState, Place, Remedy, ScrubProgress,
+    ScrubReport, Structure,
+};
 pub use heliox_media::{IoMode, Media};
 pub use keyspace::{Approximate, Iter, IterOptions, Keyspace};
 pub use options::{Durability, MergeOperator, Options, WriteOptions};
 pub use snapshot::Snapshot;
-pub use stats::{BytesByCause, Health, RecoveryStats, StatValue, Stats};
-pub use store::Store;
+pub use stats::{BytesByCause, RecoveryStats, StatValue, Stats};
+pub use store::{KeyChange, Store};
 
 /// The example of the README is a test.
 #[cfg(doctest)]

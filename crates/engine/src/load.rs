@@ -1,18 +1,19 @@
 //! Loading the newest checkpoint: its chain of segments, its chunks in order, the accounts and the
 //! index. Reads only; everything is verified before it is used.
 
-use std::sync::mpsc;
-use std::thread;
+use heliox_sync::mpsc;
+use heliox_sync::thread;
 
 use heliox_format::bytes::Reader;
 use heliox_format::checkpoint::{
-    open_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
+    chunk_seal, open_chunk, CheckpointMeta, ChunkHeader, ChunkKind, CHUNK_HEADER_BYTES,
 };
-use heliox_format::error::DecodeError;
+use heliox_format::error::{DecodeError, KEY_FIELD};
 use heliox_format::ids::{Birth, KeyspaceId, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
 use heliox_format::superblock::{CheckpointRoot, Superblock};
 use heliox_index::{Index, IndexLoader, IndexOptions};
+use heliox_log::cipher::Cipher;
 use heliox_log::geometry::LogGeometry;
 use heliox_log::scan::{read_segment_header, read_whole};
 use heliox_media::{AlignedBuf, Media};
@@ -70,9 +71,11 @@ impl Loaded {
 }
 
 /// Loads the checkpoint that the superblock names; an empty store if it names none. `ahead`: a
-/// thread reads the next segment while this one takes the last one apart.
+/// thread reads the next segment while this one takes the last one apart. `cipher`: of an encrypted
+/// store.
 pub(crate) fn load_checkpoint(
     media: &dyn Media,
+    cipher: Option<&Cipher>,
     geometry: &LogGeometry,
     superblock: &Superblock,
     options: IndexOptions,
@@ -92,7 +95,7 @@ pub(crate) fn load_checkpoint(
         });
     };
     let chain = checkpoint_chain(media, geometry, &root)?;
-    let mut loading = Loading::new(root, options);
+    let mut loading = Loading::new(root, options, cipher);
     if ahead {
         load_ahead(media, geometry, &chain, &mut loading)?;
     } else {
@@ -111,7 +114,7 @@ fn load_ahead(
     media: &dyn Media,
     geometry: &LogGeometry,
     chain: &[(SegmentId, Birth)],
-    loading: &mut Loading,
+    loading: &mut Loading<'_>,
 ) -> Result<()> {
     thread::scope(|scope| {
         let (give, filled) = mpsc::sync_channel(0);
@@ -138,8 +141,9 @@ fn load_ahead(
 }
 
 /// A checkpoint of which some chunks are loaded.
-struct Loading {
+struct Loading<'c> {
     root: CheckpointRoot,
+    cipher: Option<&'c Cipher>,
     meta_bytes: Vec<u8>,
     loader: IndexLoader,
     /// Lower fences of all leaves but the first.
@@ -156,10 +160,11 @@ struct Loading {
     skipped: Option<DecodeError>,
 }
 
-impl Loading {
-    fn new(root: CheckpointRoot, options: IndexOptions) -> Loading {
+impl Loading<'_> {
+    fn new(root: CheckpointRoot, options: IndexOptions, cipher: Option<&Cipher>) -> Loading<'_> {
         Loading {
             root,
+            cipher,
             meta_bytes: Vec::new(),
             loader: Index::loader(options),
             fences: Vec::new(),
@@ -189,8 +194,18 @@ impl Loading {
                 Ok(_) => return Err(self.cut_short()),
                 Err(error) => return Err(error.into()),
             };
-            self.take_chunk(&header, payload, address)?;
-            at += (CHUNK_HEADER_BYTES + payload.len()).next_multiple_of(geometry.sector_bytes);
+            let whole = CHUNK_HEADER_BYTES + payload.len();
+            let mut copy = Vec::new();
+            let content = match (self.cipher, chunk_seal(&memory[at..])) {
+                (None, None) => payload,
+                (Some(cipher), Some(seal)) => {
+                    copy.extend_from_slice(&memory[at..at + whole]);
+                    cipher.open_chunk(address, seal, &mut copy)?
+                }
+                (cipher, seal) => return Err(unlike(address, cipher.is_some(), seal.is_some())),
+            };
+            self.take_chunk(&header, content, address)?;
+            at += whole.next_multiple_of(geometry.sector_bytes);
         }
         Ok(())
     }
@@ -259,6 +274,12 @@ impl Loading {
             bytes_read: self.bytes_read,
         })
     }
+}
+
+/// A chunk that is encrypted in a store that is not, or the other way round.
+fn unlike(address: u64, expected: bool, found: bool) -> Error {
+    let (expected, found) = (u64::from(expected), u64::from(found));
+    DecodeError::new("checkpoint chunk", address, KEY_FIELD, expected, found).into()
 }
 
 /// The checkpoint's segments in order, found backwards from the last.

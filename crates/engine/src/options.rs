@@ -14,11 +14,14 @@ use heliox_format::limits::{
     BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, STORE_BYTES_MAX, VOLUMES_MAX,
 };
 use heliox_format::record::EXPIRY_MS_MAX;
+use heliox_log::cipher::MasterKey;
 use heliox_media::space::memory_limit_bytes;
 use heliox_media::{IoMode, Media};
 
+use crate::encryption::KeySource;
 use crate::environment::{Environment, Simulation};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, Listener};
 
 /// Least memory a store runs with.
 pub(crate) const MEMORY_BUDGET_BYTES_MIN: u64 = 16 << 20;
@@ -39,6 +42,10 @@ const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// What is taken for the machine's memory where the system does not say.
 const MEMORY_UNKNOWN_BYTES: u64 = 1 << 30;
 const FINGERPRINT_BITS_MAX: u32 = 31;
+/// A week.
+const SCRUB_PERIOD_SECS: u64 = 7 * 24 * 60 * 60;
+/// Ten years.
+const SCRUB_PERIOD_SECS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
 
 /// When a write counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,9 +171,12 @@ pub struct Options {
     capacity_bytes: Option<u64>,
     exact: bool,
     merge_operator: Option<Arc<dyn MergeOperator>>,
+    encryption: Option<KeySource>,
     memory_budget_bytes: Option<u64>,
     segment_bytes: Option<u64>,
     io: IoMode,
+    scrub_period_secs: u64,
+    listener: Option<Listener>,
     background: bool,
     fingerprint_bits: u32,
     hash_seed: Option<u64>,
@@ -183,9 +193,12 @@ impl Default for Options {
             capacity_bytes: None,
             exact: false,
             merge_operator: None,
+            encryption: None,
             memory_budget_bytes: None,
             segment_bytes: None,
             io: IoMode::Auto,
+            scrub_period_secs: SCRUB_PERIOD_SECS,
+            listener: None,
             background: true,
             fingerprint_bits: FINGERPRINT_BITS_MAX,
             hash_seed: None,
@@ -258,6 +271,33 @@ impl Options {
         self
     }
 
+    /// *At creation*: encrypt everything of the user's (AES-256-GCM), with keys that this key wraps.
+    /// Default: none, and nothing is encrypted. Later: the same key, or the one that it was changed
+    /// to; without it the store is refused ([`ErrorKind::Encrypted`], [`ErrorKind::WrongKey`]), and
+    /// so is a key for a store that is not encrypted ([`ErrorKind::NotEncrypted`]). Costs processor
+    /// time when records go to media or come from there, none in the record cache; 32 bytes in each
+    /// 4 KiB; and half a MiB of the memory budget.
+    #[must_use]
+    pub fn encryption(mut self, key: KeySource) -> Options {
+        self.encryption = Some(key);
+        self
+    }
+
+    /// Who is told of events: damage that was found, another health, checkpoints, passes of the scrub
+    /// and more. Default: nobody; the newest events are kept for [`Store::events`] all the same.
+    ///
+    /// It is called by a thread of its own, one event at a time and in order, with no lock of the store
+    /// held, so it may call the store. A panic in it is caught, and the next event is given. While it
+    /// blocks nothing else waits for it: at most 1,024 events do, then the oldest are dropped, which the
+    /// next event says; closing the store waits for it for a second.
+    ///
+    /// [`Store::events`]: crate::Store::events
+    #[must_use]
+    pub fn on_event(mut self, listener: Arc<dyn Fn(&Event) + Send + Sync>) -> Options {
+        self.listener = Some(listener);
+        self
+    }
+
     /// Gives the store its volumes directly instead of paths: for stores in memory and for tests.
     /// The directory is then ignored and nothing is written outside these volumes; keep them to
     /// open the store again. At most 64, not together with [`Options::devices`]. Default: none.
@@ -286,6 +326,17 @@ impl Options {
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = Some(bytes);
+        self
+    }
+
+    /// In how many seconds the scrub, in the background, reads and verifies everything in use, to find
+    /// bit rot before a reader does. Default: 604,800 (a week). At most ten years; 0 turns it off. The
+    /// pace is at least 64 KiB and at most 32 MiB a second, whatever the period: the default costs the
+    /// device that and the processor next to nothing. It begins five seconds after opening, at a
+    /// random place.
+    #[must_use]
+    pub fn scrub_period_secs(mut self, secs: u64) -> Options {
+        self.scrub_period_secs = secs;
         self
     }
 
@@ -350,9 +401,11 @@ impl fmt::Debug for Options {
                 "merge_operator",
                 &self.merge_operator.as_ref().map(|m| m.name()),
             )
+            .field("encryption", &self.encryption)
             .field("memory_budget_bytes", &self.memory_budget_bytes)
             .field("segment_bytes", &self.segment_bytes)
             .field("io", &self.io)
+            .field("scrub_period_secs", &self.scrub_period_secs)
             .finish_non_exhaustive()
     }
 }
@@ -371,6 +424,8 @@ pub(crate) struct Settings {
     pub(crate) segment_bytes: Option<u64>,
     pub(crate) exact: bool,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// The user's key of an encrypted store.
+    pub(crate) master_key: Option<Arc<MasterKey>>,
     /// All memory: index, tail and cache.
     pub(crate) memory_budget_bytes: u64,
     /// Most memory of the log's unflushed tail.
@@ -378,6 +433,9 @@ pub(crate) struct Settings {
     /// Most memory of the index: the budget less the tail's limit and a floor for the cache.
     pub(crate) index_limit_bytes: u64,
     pub(crate) io: IoMode,
+    /// 0: no scrub in the background.
+    pub(crate) scrub_period_secs: u64,
+    pub(crate) listener: Option<Listener>,
     pub(crate) background: bool,
     pub(crate) fingerprint_bits: u32,
     /// `None`: draw it when the store is created.
@@ -400,6 +458,14 @@ impl Options {
                 self.fingerprint_bits
             )));
         }
+        if self.scrub_period_secs > SCRUB_PERIOD_SECS_MAX {
+            return Err(Error::invalid(format!(
+                "scrub_period_secs: {} given; at most {SCRUB_PERIOD_SECS_MAX} (ten years) are possible, 0 turns the scrub off",
+                self.scrub_period_secs
+            )));
+        }
+        // Last of all: it may be a command.
+        let master_key = self.encryption.as_ref().map(KeySource::read).transpose()?;
         let tail_limit_bytes = (memory_budget_bytes / 8).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
         Ok(Settings {
             create_if_missing: self.create_if_missing,
@@ -410,10 +476,13 @@ impl Options {
             segment_bytes: self.segment_bytes,
             exact: self.exact,
             merge_operator: self.merge_operator.clone(),
+            master_key,
             memory_budget_bytes,
             tail_limit_bytes,
             index_limit_bytes: memory_budget_bytes - tail_limit_bytes - CACHE_FLOOR_BYTES,
             io: self.io,
+            scrub_period_secs: self.scrub_period_secs,
+            listener: self.listener.clone(),
             background: self.background,
             fingerprint_bits: self.fingerprint_bits,
             hash_seed: self.hash_seed,
@@ -573,6 +642,11 @@ mod tests {
         bounded(3_600_000, 4096).validate().unwrap();
         refused(&new().fingerprint_bits(0), &["fingerprint_bits", "31"]);
         refused(&new().fingerprint_bits(32), &["32"]);
+        refused(
+            &new().scrub_period_secs(u64::MAX),
+            &["scrub_period_secs", "316224000"],
+        );
+        new().scrub_period_secs(0).validate().unwrap();
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use heliox_format::ids::SegmentId;
-use parking_lot::{Mutex, MutexGuard};
+use heliox_sync::{Mutex, MutexGuard};
 
 /// The pins of one store.
 #[derive(Default)]

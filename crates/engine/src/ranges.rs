@@ -5,12 +5,14 @@
 //! interval goes when it was swept, a checkpoint covers the sweep, and no snapshot is older.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_format::limits::RANGE_DELETES_MAX;
-use parking_lot::{RwLock, RwLockReadGuard};
+use heliox_sync::atomic::{AtomicUsize, Ordering};
+use heliox_sync::{RwLock, RwLockReadGuard};
+
+use crate::canary::{is, Canary};
 
 /// One interval and how far its sweep is.
 #[derive(Clone, Debug)]
@@ -205,7 +207,8 @@ impl Ranges {
         let mut ranges = self.ranges.write();
         for own in ranges.0.values_mut() {
             own.retain(|r| {
-                let covered = r.swept.is_some_and(|at| at < checkpointed);
+                let covered =
+                    r.swept.is_some_and(|at| at < checkpointed) || is(Canary::RangeDeleteTooEarly);
                 !covered || is_seen(r, oldest_snapshot)
             });
             find_furthest(own);
@@ -313,7 +316,7 @@ mod tests {
     #[test]
     fn no_more_than_the_limit_are_added_however_many_try() {
         let ranges = Ranges::default();
-        let next = std::sync::atomic::AtomicU64::new(1);
+        let next = heliox_sync::atomic::AtomicU64::new(1);
         let add = || {
             let append = || {
                 let seq = next.fetch_add(1, Ordering::Relaxed);

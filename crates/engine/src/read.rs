@@ -6,12 +6,15 @@
 
 use std::cell::RefCell;
 
-use heliox_format::bytes::{Reader, WriteBytes};
+use heliox_format::bytes::{Reader, StackBytes, WriteBytes};
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
-use heliox_format::record::{decode_header, Decoded, Record, RecordHeader, RecordKind};
+use heliox_format::record::{
+    decode_header, Decoded, Record, RecordHeader, RecordKind, RECORD_HEADER_BYTES_MAX,
+};
 use heliox_index::{Entry, PreparedKey};
 use heliox_log::read::{Found, ReadBuf};
 use heliox_log::sums::{difference, Settlement};
+use heliox_sync::thread;
 use smallvec::SmallVec;
 
 use crate::core::{Core, Head};
@@ -22,6 +25,8 @@ use crate::snapshots::DeadVersion;
 const RETRIES_MAX: usize = 100_000;
 /// Records longer than this are not cached.
 const CACHED_BYTES_MAX: usize = 16 << 10;
+/// What precedes the key of a cached record: its order and its header.
+const CACHED_HEAD_BYTES_MAX: usize = 10 + RECORD_HEADER_BYTES_MAX;
 
 /// Which versions a reader sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,9 +117,9 @@ pub(crate) fn get(
 
 pub(crate) fn back_off(attempt: usize) {
     if attempt < 16 {
-        std::hint::spin_loop();
+        thread::spin_loop();
     } else {
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -333,7 +338,7 @@ pub(crate) fn fetch<'s>(
     if is_reused(core, segment, asked) {
         return Ok(None);
     }
-    let found = found?;
+    let found = found.inspect_err(|error| core.note_damaged_read(location, error))?;
     if let Some(found) = &found {
         note_read(core, location, found);
     }
@@ -481,12 +486,11 @@ pub(crate) fn cache_record(
     if record.key.len() + record.value.len() > CACHED_BYTES_MAX {
         return;
     }
-    let mut head: SmallVec<[u8; 96]> = SmallVec::new();
+    let mut head = StackBytes::<CACHED_HEAD_BYTES_MAX>::default();
     let mut header = record.header;
     header.seq_gap = 0;
-    let mut to = CachedHead(&mut head);
-    to.put_varint(record.seq.0);
-    header.encode(&mut to);
+    head.put_varint(record.seq.0);
+    header.encode(&mut head);
     let parts = [&head, record.key, record.value];
     match arrival {
         Arrival::Read => core.cache.insert(location, birth, &parts),
@@ -495,14 +499,6 @@ pub(crate) fn cache_record(
             core.cache
                 .insert_successor((old, old_birth), location, birth, &parts);
         }
-    }
-}
-
-struct CachedHead<'a>(&'a mut SmallVec<[u8; 96]>);
-
-impl WriteBytes for CachedHead<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
     }
 }
 

@@ -8,21 +8,23 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread;
 
 use heliox_format::bytes::Reader;
 use heliox_format::checkpoint::{CheckpointMeta, RangeEntry, SegmentEntry};
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
+use heliox_format::limits::BIRTH_MAX;
 use heliox_format::record::RecordKind;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{Cut, Superblock};
 use heliox_index::{Index, IndexOptions};
+use heliox_log::cipher::Cipher;
 use heliox_log::geometry::LogGeometry;
-use heliox_log::scan::find_segment_headers;
+use heliox_log::scan::{find_segment_headers, HeaderState};
 use heliox_log::segments::{SegmentState, SegmentTable};
 use heliox_log::sums::weight;
 use heliox_log::{Log, LogOptions};
 use heliox_media::Media;
+use heliox_sync::thread;
 
 use crate::canary::{is, Canary};
 use crate::error::{Error, Result};
@@ -55,9 +57,10 @@ pub(crate) struct Recovered {
 }
 
 /// Reads the newest checkpoint and replays the tail. The index has no limit yet; what is read ahead
-/// takes a quarter of what it leaves of the budget, within bounds.
+/// takes a quarter of what it leaves of the budget, within bounds. `cipher`: of an encrypted store.
 pub(crate) fn run(
     media: &Arc<dyn Media>,
+    cipher: Option<&Cipher>,
     geometry: &LogGeometry,
     superblock: &Superblock,
     settings: &Settings,
@@ -70,7 +73,7 @@ pub(crate) fn run(
     };
     // Two segments of a checkpoint are a small part of the budget, or there is one at a time.
     let ahead = threads > 1 && geometry.segment_bytes <= memory_bytes / 16;
-    let mut loaded = load_checkpoint(&**media, geometry, superblock, options, ahead)?;
+    let mut loaded = load_checkpoint(&**media, cipher, geometry, superblock, options, ahead)?;
     let tail = find_tail(&**media, geometry, superblock, &loaded.meta)?;
     let table = table_for_replay(geometry, &loaded, &tail);
     // Reads during replay go through a log of their own: it knows every segment, and writes none.
@@ -93,7 +96,6 @@ pub(crate) fn run(
     let mut replay = Replay::new(&log, &reader, &mut loaded, &shares);
     let ended = superblock.cuts.iter().map(|cut| cut.last).max();
     replay.certain = replay.certain.max(ended.unwrap_or_default());
-    replay.torn = &tail.torn;
     thread::scope(|scope| {
         for _ in 0..shares.readers {
             scope.spawn(|| reader.read_ahead());
@@ -111,7 +113,7 @@ pub(crate) fn run(
         next_value_id: (u64::from(superblock.incarnation.0) + 1) << 32,
         tail_records: done.records,
         bytes_read,
-        damage: done.damage,
+        damage: [done.damage, tail.damage].concat(),
         index: loaded.index,
         meta: loaded.meta,
     })
@@ -161,10 +163,10 @@ struct TailSegment {
 
 struct Tail {
     /// By stream, in the order in which they were opened. The first two are the log's; a segment
-    /// whose header is damaged is one more, since only its header says to which it belongs.
+    /// without a whole header is one more, since only its header says to which it belongs.
     streams: Vec<Vec<TailSegment>>,
-    /// Headers that are damaged, in words, and the first orders of their segments.
-    torn: Vec<(SeqNo, String)>,
+    /// Headers that are damaged, in words.
+    damage: Vec<String>,
     next_birth: Birth,
     /// Segments of the log at the cut that hold a part of an unfinished checkpoint now.
     overwritten: Vec<SegmentId>,
@@ -180,7 +182,7 @@ fn find_tail(
         meta.segments.iter().map(|s| (s.id, s)).collect();
     let mut tail = Tail {
         streams: vec![Vec::new(), Vec::new()],
-        torn: Vec::new(),
+        damage: Vec::new(),
         next_birth: meta.next_birth,
         overwritten: Vec::new(),
     };
@@ -221,15 +223,15 @@ fn find_tail(
                 header,
                 known: entry.copied(),
             };
-            match found.damage {
-                None => tail.streams[stream].push(segment),
-                Some(error) => {
-                    let words =
-                        format!("segment {}: {error}; its frames are read without it", id.0);
-                    tail.torn.push((segment.header.first_seq, words));
-                    tail.streams.push(vec![segment]);
-                }
+            if found.state == HeaderState::Whole {
+                tail.streams[stream].push(segment);
+                continue;
             }
+            if let HeaderState::Damaged(error) = found.state {
+                let words = format!("segment {}: {error}; its frames are read without it", id.0);
+                tail.damage.push(words);
+            }
+            tail.streams.push(vec![segment]);
         }
     }
     for stream in &mut tail.streams {
@@ -344,7 +346,6 @@ struct Replay<'a> {
     batches: BTreeMap<u64, OpenBatch>,
     installs: Installs,
     threads: usize,
-    torn: &'a [(SeqNo, String)],
     damage: Vec<String>,
 }
 
@@ -377,7 +378,6 @@ impl<'a> Replay<'a> {
             batches: BTreeMap::new(),
             installs: Installs::new(shares.batch_bytes),
             threads: shares.threads,
-            torn: &[],
             damage: Vec::new(),
         }
     }
@@ -415,9 +415,8 @@ impl<'a> Replay<'a> {
         }
         self.apply_installs()?;
         self.damage.extend(self.installs.take_damage());
-        // Where nothing was durable the end may have torn a header.
-        let torn = self.torn.iter().filter(|(first, _)| *first <= durable);
-        self.damage.extend(torn.map(|(_, words)| words.clone()));
+        // No torn write leaves a whole frame that cannot be decrypted.
+        self.damage.extend(reader.take_locked());
         Ok(())
     }
 
@@ -432,6 +431,9 @@ impl<'a> Replay<'a> {
     }
 
     fn report_missing(&mut self, next: SeqNo) {
+        if is(Canary::DamageUntold) {
+            return;
+        }
         self.damage.push(format!(
             "records of orders {} to {} were durable and cannot be read any more",
             self.last.0 + 1,
@@ -569,6 +571,9 @@ impl<'a> Replay<'a> {
         let name = String::from_utf8(record.key.clone())
             .map_err(|_| Error::damaged("the name of a keyspace is not UTF-8"))?;
         let id = record.header.keyspace;
+        if id.0 > BIRTH_MAX {
+            return Err(Error::damaged(format!("a keyspace of number {}", id.0)));
+        }
         meta.next_keyspace = meta.next_keyspace.max(id.0 + 1);
         meta.keyspaces.retain(|k| k.id != id);
         if record.value.first() == Some(&1) {

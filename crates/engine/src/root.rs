@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Nothing of a volume is trusted before its label named this store, this place in it and its
-//!   length. Labels are written once, at creation.
+//!   length. Labels are written at creation, and again, with the same bytes, where one is damaged.
 //! - A creation that does not end leaves no store: in a directory the file `HELIOX` comes last, on
 //!   volumes given directly the label of volume 0 does. The next creation recognises the volumes
 //!   that the unfinished one has labelled, and goes on.
@@ -14,6 +14,8 @@
 //! Threads: any; superblock writes take turns.
 
 mod create;
+mod heads;
+pub(crate) mod keys;
 mod manifest;
 mod restore;
 mod volume;
@@ -24,17 +26,19 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use heliox_format::frame::FrameShape;
 use heliox_format::ids::StoreUuid;
-use heliox_format::label::HEAD_BYTES;
+use heliox_format::label::{Label, HEAD_BYTES};
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_format::superblock::{Superblock, CUTS_MAX, SUPERBLOCK_OFFSETS};
 use heliox_log::geometry::LogGeometry;
 use heliox_media::{IoKind, Media, StripedMedia};
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Settings;
-use manifest::{Intent, Manifest, MANIFEST_NAME};
+pub(crate) use heads::Head;
+use manifest::{Intent, Making, Manifest, MANIFEST_NAME};
 pub(crate) use restore::{Ground, Restored};
 use volume::Volume;
 
@@ -53,12 +57,24 @@ pub(crate) struct Root {
     place: String,
     uuid: StoreUuid,
     volumes: Vec<Volume>,
+    /// What the volumes' labels say.
+    labels: Vec<Label>,
     /// Bytes of each volume that the store uses, head included.
     volume_bytes: u64,
     flat: Arc<StripedMedia>,
+    /// Of an open encrypted store.
+    sealing: Option<keys::Sealing>,
     copies: Mutex<Copies>,
     creation_bytes_written: u64,
     warnings: Vec<String>,
+}
+
+/// The text that the file `HELIOX`, or `HELIOX.new`, of the same meaning is written as.
+pub(crate) fn rewritten(text: &[u8]) -> Result<Vec<u8>> {
+    let (making, text) = Making::of(text);
+    let mut again = Manifest::decode(Path::new(MANIFEST_NAME), text)?.encode()?;
+    again.extend_from_slice(making.line());
+    Ok(again)
 }
 
 impl Root {
@@ -71,11 +87,13 @@ impl Root {
     /// [`ErrorKind::Invalid`] if the options do not fit the place, [`ErrorKind::Full`],
     /// [`ErrorKind::ReadOnly`], [`ErrorKind::Io`]. Nothing that was there is changed by a refusal.
     pub(crate) fn create(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
-        if settings.volumes.is_empty() {
-            create::in_dir(named(dir), settings)
+        let (mut root, superblock) = if settings.volumes.is_empty() {
+            create::in_dir(named(dir), settings)?
         } else {
-            create::on_volumes(settings)
-        }
+            create::on_volumes(settings)?
+        };
+        root.unlock(&superblock, settings)?;
+        Ok((root, superblock))
     }
 
     /// Opens a store: checks labels, lengths and superblocks, and locks it.
@@ -83,15 +101,19 @@ impl Root {
     /// # Errors
     /// [`ErrorKind::NotAStore`], [`ErrorKind::StoreInUse`], [`ErrorKind::WrongDevice`],
     /// [`ErrorKind::ShortDevice`], [`ErrorKind::Version`], [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Encrypted`], [`ErrorKind::NotEncrypted`], [`ErrorKind::WrongKey`],
     /// [`ErrorKind::ReadOnly`], [`ErrorKind::Io`].
     pub(crate) fn open(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
-        if !settings.volumes.is_empty() {
-            return open_given(settings);
-        }
-        let dir = named(dir);
-        let manifest = find(dir)?;
-        let volumes = open_paths(dir, &manifest, settings)?;
-        open_volumes(dir.display().to_string(), manifest.uuid, volumes)
+        let (mut root, superblock) = if !settings.volumes.is_empty() {
+            open_given(settings)?
+        } else {
+            let dir = named(dir);
+            let manifest = find(dir)?;
+            let volumes = open_paths(dir, &manifest, settings)?;
+            open_volumes(dir.display().to_string(), manifest.uuid, volumes)?
+        };
+        root.unlock(&superblock, settings)?;
+        Ok((root, superblock))
     }
 
     /// Opens a store, or makes it if there is none and the settings allow it.
@@ -114,6 +136,10 @@ impl Root {
     /// As [`Root::create`], and what `what` gives; then there is no store, and a restore into the
     /// same place starts over.
     pub(crate) fn restore(dir: &Path, settings: &Settings, what: &Restored<'_>) -> Result<Root> {
+        // The key is not needed; one that is given must be right.
+        if settings.master_key.is_some() {
+            keys::unwrap(what.superblock, settings)?;
+        }
         if settings.volumes.is_empty() {
             restore::in_dir(named(dir), settings, what)
         } else {
@@ -133,8 +159,10 @@ impl Root {
             place,
             uuid,
             volumes,
+            labels: Vec::new(),
             volume_bytes: bytes,
             flat: Arc::new(flat),
+            sealing: None,
             copies: Mutex::new(Copies {
                 generation: 0,
                 first: 0,
@@ -149,8 +177,12 @@ impl Root {
         self.uuid
     }
 
-    /// The flat space of all volumes, heads excluded: the log's address space.
-    pub(crate) fn media(&self) -> Arc<dyn Media> {
+    /// The flat space of all volumes, heads excluded: the log's address space, as it is on media.
+    pub(crate) fn raw_media(&self) -> Arc<dyn Media> {
+        #[cfg(feature = "canary")]
+        if crate::canary::is(crate::canary::Canary::OneVolumeSynced) {
+            return Arc::new(crate::canary::OneVolumeSynced(Arc::clone(&self.flat)));
+        }
         Arc::clone(&self.flat) as Arc<dyn Media>
     }
 
@@ -213,6 +245,7 @@ impl Root {
             unit_shift: superblock.unit_shift,
             sector_bytes: superblock.sector_bytes as usize,
             salt: superblock.salt(),
+            shape: shape_of(superblock),
         }
     }
 
@@ -315,6 +348,13 @@ impl Root {
     }
 }
 
+fn shape_of(superblock: &Superblock) -> FrameShape {
+    match superblock.is_encrypted() {
+        false => FrameShape::Plain,
+        true => FrameShape::Sealed,
+    }
+}
+
 /// One copy, if it is whole and this store's.
 fn read_copy(head: &Volume, offset: u64, uuid: StoreUuid) -> Result<Superblock> {
     let superblock = Superblock::decode(offset, &head.read_block(offset)?)?;
@@ -409,13 +449,16 @@ fn open_volumes(
     volumes: Vec<Volume>,
 ) -> Result<(Root, Superblock)> {
     let mut volume_bytes = HEAD_BYTES;
+    let mut labels = Vec::with_capacity(volumes.len());
     for (position, volume) in volumes.iter().enumerate() {
         let label = volume
             .check(position, volumes.len(), uuid)
             .map_err(|error| error.context(&place))?;
         volume_bytes = volume_bytes.max(label.volume_bytes);
+        labels.push(label);
     }
     let mut root = Root::assemble(place, uuid, volumes, volume_bytes)?;
+    root.labels = labels;
     let superblock = root.read_superblock()?;
     Ok((root, superblock))
 }

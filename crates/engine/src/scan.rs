@@ -25,7 +25,7 @@ use crate::snapshot::SnapshotGuard;
 
 const FIRST_ENTRIES: usize = 8;
 const ENTRIES_MAX: usize = 256;
-const RETRIES_MAX: usize = 100_000;
+const RETRIES_MAX: usize = 10_000;
 const KEYSPACE_BYTES: usize = 4;
 
 /// Which keys an iteration covers.

@@ -1,9 +1,9 @@
 //! How flows wake the background threads, and how the threads announce progress.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use heliox_sync::atomic::{AtomicBool, Ordering};
+use heliox_sync::{Condvar, Mutex};
 
 /// One background thread's doorbell.
 #[derive(Default)]
@@ -45,6 +45,8 @@ pub(crate) struct Signals {
     pub(crate) gc: Bell,
     /// A checkpoint is due, or a sweep.
     pub(crate) upkeep: Bell,
+    /// Somebody wants the store's health looked at.
+    pub(crate) watch: Bell,
     /// Room was made for writers.
     pub(crate) room: Bell,
     stop: AtomicBool,
@@ -54,12 +56,47 @@ impl Signals {
     /// Tells all threads to end.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        for bell in [&self.flush, &self.gc, &self.upkeep, &self.room] {
+        for bell in [&self.flush, &self.gc, &self.upkeep, &self.watch, &self.room] {
             bell.ring();
         }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules {
+    use heliox_sync::{explore, thread, Plan};
+
+    use super::*;
+
+    /// Whoever sees that there is work before it listens, and listens again after each ring, never
+    /// sleeps while work waits.
+    #[test]
+    fn no_ring_is_lost() {
+        let plan = Plan {
+            schedules: 5000,
+            patient: true,
+        };
+        explore(plan, |_| {
+            let (bell, work) = (Bell::default(), std::sync::Mutex::new(0));
+            let give = || {
+                *work.lock().unwrap() += 1;
+                bell.ring();
+            };
+            thread::scope(|scope| {
+                scope.spawn(|| (0..2).for_each(|_| give()));
+                scope.spawn(give);
+                scope.spawn(|| {
+                    let mut done = 0;
+                    while done < 3 {
+                        bell.listen(Duration::from_secs(1));
+                        done += std::mem::take(&mut *work.lock().unwrap());
+                    }
+                });
+            });
+        });
     }
 }

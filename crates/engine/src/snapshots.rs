@@ -3,8 +3,8 @@
 //! A snapshot is an order: it sees every record up to it. While snapshots live, each displaced
 //! record is noted here with the order of the record that displaced it, so that garbage collection
 //! knows which dead records a snapshot still reads: it copies those and notes where. Snapshots
-//! therefore never pin the log. Everything here is volatile and within a budget; beyond it the
-//! oldest snapshot fails.
+//! therefore never pin the log. Everything here is volatile and within a budget; beyond it, or when
+//! a writer finds no room while versions are kept, the oldest snapshot fails.
 //!
 //! # Invariants
 //! 1. A record displaced while a snapshot lives is noted before its index entry changes, so garbage
@@ -15,15 +15,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
-use parking_lot::Mutex;
+use heliox_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use heliox_sync::Mutex;
 
 /// Memory that one noted record takes, roughly, for the budget.
 const NOTE_BYTES: u64 = 16;
 /// Memory that one copied record takes, roughly, for the budget.
 const COPY_BYTES: u64 = 96;
+/// How long one snapshot that was given up for room is waited for, before the next.
+const PRESS_MS: u64 = 500;
 
 /// A record that no index entry points to any more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,6 +52,8 @@ pub(crate) struct Snapshots {
     count: AtomicUsize,
     floor: AtomicU64,
     budget_bytes: AtomicU64,
+    /// When room was last asked of snapshots, in milliseconds of the environment.
+    pressed_ms: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -59,6 +63,7 @@ impl Snapshots {
             count: AtomicUsize::new(0),
             floor: AtomicU64::new(0),
             budget_bytes: AtomicU64::new(budget_bytes),
+            pressed_ms: AtomicU64::new(0),
             inner: Mutex::new(Inner::default()),
         }
     }
@@ -115,6 +120,10 @@ impl Snapshots {
     /// Notes that the record at `location` lost its entry to the record of order `death`.
     pub(crate) fn note_displaced(&self, segment: SegmentId, location: Location, death: SeqNo) {
         let mut inner = self.inner.lock();
+        // The last snapshot may have ended since the caller asked.
+        if !self.any() {
+            return;
+        }
         inner
             .noted
             .entry(segment)
@@ -147,6 +156,61 @@ impl Snapshots {
         }
     }
 
+    /// Forgets what no snapshot sees any more.
+    pub(crate) fn forget_unseen(&self) {
+        if self.any() {
+            let mut inner = self.inner.lock();
+            let floor = SeqNo(self.floor.load(Ordering::Acquire));
+            let oldest = inner.live.range(floor..).next().map(|(seq, _)| *seq);
+            inner.forget_before(oldest);
+        }
+    }
+
+    /// Asks for room on media: fails the oldest snapshot, if older versions are kept for any.
+    /// True if that was done; once in [`PRESS_MS`] at most, so that its room can come back before the
+    /// next one fails.
+    pub(crate) fn give_up_oldest(&self, now_ms: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let floor = SeqNo(self.floor.load(Ordering::Acquire));
+        let mut readable = inner.live.range(floor..).map(|(seq, _)| *seq);
+        let (oldest, next) = (readable.next(), readable.next());
+        let pressed = self.pressed_ms.load(Ordering::Relaxed);
+        let holds = inner.noted_count > 0 || !inner.copies.is_empty();
+        let Some(oldest) = oldest.filter(|_| holds && now_ms >= pressed + PRESS_MS) else {
+            return false;
+        };
+        self.pressed_ms.store(now_ms, Ordering::Relaxed);
+        self.floor.store(oldest.0 + 1, Ordering::Release);
+        inner.forget_before(next);
+        true
+    }
+
+    /// True if a snapshot that can be read may need older versions.
+    pub(crate) fn hold_any(&self) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let inner = self.inner.lock();
+        let floor = SeqNo(self.floor.load(Ordering::Acquire));
+        (inner.noted_count > 0 || !inner.copies.is_empty())
+            && inner.live.range(floor..).next().is_some()
+    }
+
+    /// How many copies lie in each segment.
+    pub(crate) fn copies_in(
+        &self,
+        segment_of: impl Fn(Location) -> Option<SegmentId>,
+    ) -> HashMap<SegmentId, u32> {
+        let mut copies = HashMap::new();
+        if self.any() {
+            let inner = self.inner.lock();
+            for segment in inner.originals.keys().filter_map(|at| segment_of(*at)) {
+                *copies.entry(segment).or_insert(0) += 1;
+            }
+        }
+        copies
+    }
+
     /// Takes the notes of a segment; the caller copies what is needed of them.
     pub(crate) fn take_noted(&self, segment: SegmentId) -> Vec<DeadVersion> {
         if !self.any() {
@@ -176,6 +240,9 @@ impl Snapshots {
     /// Notes that garbage collection copied a dead version to `copy`.
     pub(crate) fn note_copy(&self, original: DeadVersion, copy: Location) {
         let mut inner = self.inner.lock();
+        if !self.any() {
+            return;
+        }
         if let Some(previous) = inner.copies.insert(original, copy) {
             inner.originals.remove(&previous);
         }

@@ -5,8 +5,13 @@
 //! stop first, deletes later. Above the reserve lies a zone in which each byte written costs a
 //! delay that grows smoothly, so that writers meet collection's pace instead of a wall.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::cell::Cell;
 use std::time::Duration;
+
+use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::environment::Environment;
+use crate::stats::Counters;
 
 /// Segments that collection may need at once, and that deletes may dip into.
 const GC_RESERVE_SEGMENTS: u64 = 3;
@@ -14,6 +19,25 @@ const GC_RESERVE_SEGMENTS: u64 = 3;
 const DELETE_RESERVE_SEGMENTS: u64 = 2;
 /// Longest delay per byte, at the reserve's border, in picoseconds.
 const DELAY_PS_PER_BYTE_MAX: u64 = 200_000;
+
+/// Delays shorter than this are saved up, since a sleep takes longer.
+const DELAY_MIN: Duration = Duration::from_micros(200);
+
+heliox_sync::thread_local! {
+    static DELAY_OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Slows the calling thread by so much, now or later.
+pub(crate) fn pay_delay(environment: &Environment, counters: &Counters, delay: Duration) {
+    let owed = DELAY_OWED.with(Cell::get) + delay;
+    if owed < DELAY_MIN {
+        DELAY_OWED.with(|cell| cell.set(owed));
+        return;
+    }
+    DELAY_OWED.with(|cell| cell.set(Duration::ZERO));
+    counters.throttle_us.add(owed.as_micros() as u64);
+    environment.sleep(owed);
+}
 
 /// What a writer wants to add.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +64,8 @@ pub(crate) struct Space {
     segments: u64,
     segment_bytes: u64,
     checkpoint_segments: AtomicU64,
+    /// Of those, what the checkpoint that is being written has taken.
+    taken_segments: AtomicU64,
     stuck: AtomicBool,
 }
 
@@ -49,6 +75,7 @@ impl Space {
             segments,
             segment_bytes,
             checkpoint_segments: AtomicU64::new(1),
+            taken_segments: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
         }
     }
@@ -58,6 +85,16 @@ impl Space {
         let bytes = index_bytes + index_bytes / 16 + (2 << 20);
         let segments = bytes.div_ceil(self.segment_bytes);
         self.checkpoint_segments.store(segments, Ordering::Relaxed);
+    }
+
+    /// The checkpoint that is being written took a segment: that much of the reserve is in use.
+    pub(crate) fn take_for_checkpoint(&self) {
+        self.taken_segments.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The segments of a checkpoint that has ended, or of the one before it, are free again.
+    pub(crate) fn end_checkpoint(&self) {
+        self.taken_segments.store(0, Ordering::Relaxed);
     }
 
     /// Collection found nothing that would free space, or did again.
@@ -71,7 +108,9 @@ impl Space {
 
     /// Free segments that are not lent to deletes.
     fn delete_floor(&self) -> u64 {
-        self.checkpoint_segments.load(Ordering::Relaxed) + GC_RESERVE_SEGMENTS
+        let whole = self.checkpoint_segments.load(Ordering::Relaxed);
+        let left = whole.saturating_sub(self.taken_segments.load(Ordering::Relaxed));
+        left + GC_RESERVE_SEGMENTS
     }
 
     /// Free segments that are not lent to data.
@@ -141,5 +180,11 @@ mod tests {
         assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Full);
         let lowest = floor - DELETE_RESERVE_SEGMENTS;
         assert_eq!(space.ask(Wish::Delete, 30, lowest), Verdict::Full);
+        // What a checkpoint takes of its own reserve takes nothing from writers.
+        space.take_for_checkpoint();
+        assert!(matches!(space.ask(Wish::Data, 1000, floor), Verdict::Go(_)));
+        assert_eq!(space.ask(Wish::Data, 1000, floor - 1), Verdict::Full);
+        space.end_checkpoint();
+        assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Full);
     }
 }

@@ -10,6 +10,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use crate::health::Health;
+
 /// Bytes on media, by what caused them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BytesByCause {
@@ -22,36 +24,15 @@ pub struct BytesByCause {
     pub checkpoint: u64,
     /// Labels and superblocks, and what recovery reads of the tail.
     pub metadata: u64,
+    /// The scrub; it reads only.
+    pub scrub: u64,
 }
 
 impl BytesByCause {
     /// All causes together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.data + self.gc + self.checkpoint + self.metadata
-    }
-}
-
-/// Whether the store does all its work.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum Health {
-    /// It reads and writes.
-    #[default]
-    Healthy,
-    /// It reads; writes are refused until the store is opened again.
-    ReadOnly {
-        /// The first failure.
-        cause: String,
-    },
-}
-
-impl fmt::Display for Health {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Health::Healthy => f.write_str("healthy"),
-            Health::ReadOnly { cause } => write!(f, "read-only: {cause}"),
-        }
+        self.data + self.gc + self.checkpoint + self.metadata + self.scrub
     }
 }
 
@@ -130,8 +111,18 @@ pub struct Stats {
     pub strangers_healed: u64,
     /// Checkpoints finished.
     pub checkpoints: u64,
-    /// Damaged structures met while reading.
+    /// Damaged structures met while reading, by whomever.
     pub damage_found: u64,
+    /// Passes of the scrub that ended.
+    pub scrub_passes: u64,
+    /// Damaged places that the scrub found.
+    pub scrub_findings: u64,
+    /// Records that were moved out of segments in which something is damaged.
+    pub scrub_moved_records: u64,
+    /// Live records that the scrub found lost: neither media nor memory has them.
+    pub scrub_lost_records: u64,
+    /// How often a writer waited until collection had made room.
+    pub room_waits: u64,
 
     /// What the last open did.
     pub recovery: RecoveryStats,
@@ -214,6 +205,7 @@ impl Stats {
             ("bytes_read_gc", Bytes(self.bytes_read.gc)),
             ("bytes_read_checkpoint", Bytes(self.bytes_read.checkpoint)),
             ("bytes_read_metadata", Bytes(self.bytes_read.metadata)),
+            ("bytes_read_scrub", Bytes(self.bytes_read.scrub)),
             ("foreground_reads", Count(self.foreground_reads)),
         ]);
     }
@@ -248,6 +240,11 @@ impl Stats {
             ("strangers_healed", Count(self.strangers_healed)),
             ("checkpoints", Count(self.checkpoints)),
             ("damage_found", Count(self.damage_found)),
+            ("scrub_passes", Count(self.scrub_passes)),
+            ("scrub_findings", Count(self.scrub_findings)),
+            ("scrub_moved_records", Count(self.scrub_moved_records)),
+            ("scrub_lost_records", Count(self.scrub_lost_records)),
+            ("room_waits", Count(self.room_waits)),
             ("recovery_tail_records", Count(self.recovery.tail_records)),
             ("recovery_ms", Millis(self.recovery.millis)),
         ]);
@@ -307,6 +304,12 @@ pub(crate) struct Counters {
     pub(crate) strangers_healed: Counter,
     pub(crate) checkpoints: Counter,
     pub(crate) damage_found: Counter,
+    pub(crate) scrub_passes: Counter,
+    pub(crate) scrub_bytes_read: Counter,
+    pub(crate) scrub_findings: Counter,
+    pub(crate) scrub_moved_records: Counter,
+    pub(crate) scrub_lost_records: Counter,
+    pub(crate) room_waits: Counter,
     pub(crate) index_reads: Counter,
     pub(crate) recovery_tail_records: Counter,
     pub(crate) recovery_millis: Counter,
@@ -348,6 +351,7 @@ impl Counters {
         stats.bytes_read.gc = self.gc_bytes_read.get();
         stats.bytes_read.checkpoint = self.checkpoint_bytes_read.get();
         stats.bytes_read.metadata = self.recovery_bytes_read.get();
+        stats.bytes_read.scrub = self.scrub_bytes_read.get();
         stats.gc_segments = self.gc_segments.get();
         stats.gc_moved_records = self.gc_moved_records.get();
         stats.expired_dropped = self.expired_dropped.get();
@@ -357,6 +361,11 @@ impl Counters {
         stats.strangers_healed = self.strangers_healed.get();
         stats.checkpoints = self.checkpoints.get();
         stats.damage_found = self.damage_found.get();
+        stats.scrub_passes = self.scrub_passes.get();
+        stats.scrub_findings = self.scrub_findings.get();
+        stats.scrub_moved_records = self.scrub_moved_records.get();
+        stats.scrub_lost_records = self.scrub_lost_records.get();
+        stats.room_waits = self.room_waits.get();
         stats.index_reads = self.index_reads.get();
         stats.recovery.tail_records = self.recovery_tail_records.get();
         stats.recovery.millis = self.recovery_millis.get();
@@ -433,9 +442,12 @@ mod tests {
                 gc: 5,
                 checkpoint: 3,
                 metadata: 2,
+                scrub: 0,
             },
-            health: Health::ReadOnly {
+            health: Health::Failed {
                 cause: "disk fell off".to_owned(),
+                since_ms: 1,
+                conditions: Vec::new(),
             },
             ..Stats::default()
         };
@@ -445,7 +457,7 @@ mod tests {
         let value = |name| entries.iter().find(|(n, _)| *n == name).unwrap().1.clone();
         assert_eq!(value("bytes_written"), StatValue::Bytes(120));
         assert_eq!(value("bytes_written_gc").as_u64(), Some(5));
-        assert_eq!(value("health").to_string(), "read-only: disk fell off");
+        assert_eq!(value("health").to_string(), "failed: disk fell off");
         assert_eq!(stats.write_amplification(), Some(1.2));
         assert_eq!(Stats::default().write_amplification(), None);
     }

@@ -1,7 +1,6 @@
 //! The store as its user has it: opening, keyspaces, batches, snapshots, figures, closing.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use heliox_format::checkpoint::RangeEntry;
@@ -11,7 +10,8 @@ use heliox_format::record::RecordKind;
 use heliox_format::superblock::{Cut, Superblock, CUTS_MAX};
 use heliox_log::append::NewRecord;
 use heliox_log::{Log, LogError, LogOptions, Stream};
-use parking_lot::Mutex;
+use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use heliox_sync::Mutex;
 
 use crate::ahead::Ahead;
 use crate::background::{run_step, Step, Workers};
@@ -21,22 +21,29 @@ use crate::cache::RecordCache;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::checkpoint::{self, Pace};
 use crate::core::{Core, NO_SYNC_DUE};
+use crate::encryption::KeySource;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, Events};
+use crate::findings::Findings;
 use crate::gc;
+use crate::health::{Health, ScrubProgress, ScrubReport};
 use crate::keyspace::Keyspace;
 use crate::keyspaces::Keyspaces;
 use crate::large;
 use crate::options::{Options, Settings, WriteOptions};
+use crate::patrol::Patrol;
 use crate::pins::Pins;
 use crate::range_delete;
 use crate::ranges::Ranges;
 use crate::recover;
-use crate::root::Root;
+use crate::root::{keys, Root};
+use crate::scrub;
 use crate::signals::Signals;
 use crate::snapshot::{Snapshot, SnapshotGuard};
 use crate::snapshots::Snapshots;
 use crate::space::{Space, Wish};
 use crate::stats::{Counters, Stats};
+use crate::watch;
 use crate::write::{self, Member};
 
 /// An open store. Cheap to clone; shared by all threads. The last clone that is dropped closes it.
@@ -74,7 +81,9 @@ impl Store {
         Store::start(root, superblock, settings)
     }
 
-    fn start(root: Root, superblock: Superblock, settings: Settings) -> Result<Store> {
+    fn start(root: Root, superblock: Superblock, mut settings: Settings) -> Result<Store> {
+        // From here on the data keys suffice.
+        settings.master_key = None;
         let background = settings.background;
         let core = Arc::new(assemble(root, superblock, settings)?);
         let workers = if background {
@@ -104,11 +113,15 @@ impl Handle {
         if core.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.workers.lock().stop(core);
-        if let Some(first) = core.log.failure() {
-            return Err(Error::failed(&first.into()));
-        }
-        checkpoint::close(core)
+        let mut workers = self.workers.lock();
+        workers.stop(core);
+        let closed = match core.log.failure() {
+            Some(first) => Err(Error::failed(&first.into())),
+            None => checkpoint::close(core),
+        };
+        watch::look(core);
+        workers.end_events(core);
+        closed
     }
 }
 
@@ -123,17 +136,20 @@ impl Drop for Handle {
 fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Core> {
     let begun = settings.environment.elapsed();
     let geometry = root.log_geometry(&superblock);
-    let recovered = recover::run(&root.media(), &geometry, &superblock, &settings)?;
+    let recovered = recover::run(
+        &root.media(),
+        root.cipher(),
+        &geometry,
+        &superblock,
+        &settings,
+    )?;
     recovered.index.set_limit_bytes(settings.index_limit_bytes);
-    let next = next_superblock(&superblock, &recovered);
-    let counters = Counters::default();
-    counters.recovery_tail_records.add(recovered.tail_records);
-    counters.recovery_bytes_read.add(recovered.bytes_read);
-    counters.user_bytes_before.add(recovered.meta.user_bytes);
-    counters
-        .metadata_bytes_written
-        .add(root.creation_bytes_written());
-    counters.damage_found.add(recovered.damage.len() as u64);
+    let mut next = next_superblock(&superblock, &recovered);
+    keys::begin_births(&mut next.keys, recovered.next_birth);
+    if let Some(cipher) = root.cipher() {
+        cipher.set_first_births(&next.keys);
+    }
+    let counters = first_counts(&root, &recovered);
     let log_options = LogOptions {
         geometry,
         incarnation: next.incarnation,
@@ -143,13 +159,9 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
     let log = Log::new(root.media(), log_options, recovered.table);
     let space = Space::new(u64::from(geometry.segments), geometry.segment_bytes);
     space.expect_checkpoint(recovered.index.memory_bytes());
-    let cache_bytes = settings
-        .memory_budget_bytes
-        .saturating_sub(settings.tail_limit_bytes * 2)
-        / 2;
     let core = Core {
         hash_seed: superblock.hash_seed,
-        cache: RecordCache::new(cache_bytes),
+        cache: RecordCache::new(first_cache_bytes(&settings)),
         keyspaces: Keyspaces::new(recovered.meta.keyspaces, recovered.meta.next_keyspace),
         ranges: Ranges::new(recovered.meta.ranges),
         snapshots: Snapshots::new(settings.memory_budget_bytes / 8),
@@ -169,8 +181,12 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         collect: gc::step,
         sync_due_ms: AtomicU64::new(NO_SYNC_DUE),
         log_bytes_at_checkpoint: AtomicU64::new(0),
-        damage: Mutex::new([root.warnings(), &recovered.damage].concat()),
-        quarantined: Mutex::default(),
+        findings: Findings::of_words([root.warnings(), &recovered.damage].concat()),
+        damage_at_open: recovered.damage,
+        opened_ms: settings.environment.now_ms(),
+        patrol: Patrol::new(settings.environment.elapsed()),
+        events: Arc::new(Events::new(settings.listener.clone())),
+        vitals: Mutex::default(),
         index: recovered.index,
         superblock: Mutex::new(superblock),
         settings,
@@ -185,6 +201,24 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
     let taken = core.settings.environment.elapsed().saturating_sub(begun);
     core.counters.recovery_millis.add(taken.as_millis() as u64);
     Ok(core)
+}
+
+/// The cache's share before memory is divided for the first time.
+fn first_cache_bytes(settings: &Settings) -> u64 {
+    let tail = settings.tail_limit_bytes * 2;
+    settings.memory_budget_bytes.saturating_sub(tail) / 2
+}
+
+/// What was counted before there was a store to count it.
+fn first_counts(root: &Root, recovered: &recover::Recovered) -> Counters {
+    let counters = Counters::default();
+    counters.recovery_tail_records.add(recovered.tail_records);
+    counters.recovery_bytes_read.add(recovered.bytes_read);
+    counters.user_bytes_before.add(recovered.meta.user_bytes);
+    let made = root.creation_bytes_written();
+    counters.metadata_bytes_written.add(made);
+    counters.damage_found.add(recovered.damage.len() as u64);
+    counters
 }
 
 /// Begins a new run of the store: durable before its first write, so that records of the run before
@@ -221,6 +255,70 @@ fn next_superblock(superblock: &Superblock, recovered: &recover::Recovered) -> S
     next.incarnation = Incarnation(superblock.incarnation.0 + 1);
     next.clean = false;
     next
+}
+
+/// # Encryption
+impl Store {
+    /// Changes the key of an encrypted store that nobody has open: `options` give the present one.
+    /// The data keys are wrapped anew; the data is not written anew. What is written from the next
+    /// opening on gets a data key of its own; older ones stay until all they are for is gone. A
+    /// crash leaves the store with the old key or with the new one.
+    ///
+    /// The old key still opens copies of the superblock, and so backups, that were made before.
+    ///
+    /// # Errors
+    /// `NotEncrypted`, `WrongKey` and as [`Store::open`]; `Invalid` if the new key cannot be read.
+    pub fn change_key(
+        dir: impl AsRef<Path>,
+        options: &Options,
+        new: &KeySource,
+    ) -> Result<KeyChange> {
+        let settings = options.validate()?;
+        let new = new.read()?;
+        let (root, mut superblock) = Root::open(dir.as_ref(), &settings)?;
+        let added = root.rewrap(&mut superblock, &new, &settings.environment)?;
+        superblock.generation += 1;
+        root.write_superblock(&superblock)?;
+        Ok(KeyChange::of(&superblock, added))
+    }
+
+    /// As [`Store::change_key`], for the open store.
+    ///
+    /// # Errors
+    /// As [`Store::change_key`]; after a failed write the store writes nothing more, and either key
+    /// may be the one that opens it.
+    pub fn rotate_key(&self, new: &KeySource) -> Result<KeyChange> {
+        let core = self.core();
+        core.check_open()?;
+        let new = new.read()?;
+        let mut superblock = core.superblock.lock();
+        let mut next = superblock.clone();
+        let environment = &core.settings.environment;
+        let added = core.root.rewrap(&mut next, &new, environment)?;
+        next.generation += 1;
+        core.write_superblock(&next)?;
+        *superblock = next;
+        Ok(KeyChange::of(&superblock, added))
+    }
+}
+
+/// What a change of keys did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KeyChange {
+    /// Data keys that the store has now, at most 16.
+    pub data_keys: usize,
+    /// One of them is for what is written from the next opening on. False if there was no room.
+    pub added: bool,
+}
+
+impl KeyChange {
+    fn of(superblock: &Superblock, added: bool) -> KeyChange {
+        KeyChange {
+            data_keys: superblock.keys.len(),
+            added,
+        }
+    }
 }
 
 /// # Verifying
@@ -444,10 +542,13 @@ impl Store {
         core.check_open()?;
         crate::background::flush_step(core)?;
         crate::background::upkeep_step(core)?;
+        let mut done = Ok(false);
         if gc::is_due(core) {
-            return crate::background::collect_step(core);
+            done = crate::background::collect_step(core);
         }
-        Ok(false)
+        crate::background::watch_step(core);
+        crate::background::deliver(core);
+        done
     }
 
     /// Does one bounded piece of one kind of background work, due or not. For simulations.
@@ -457,13 +558,48 @@ impl Store {
     #[doc(hidden)]
     pub fn step_of(&self, step: Step) -> Result<bool> {
         self.core().check_open()?;
-        run_step(self.core(), step)
+        let done = run_step(self.core(), step);
+        watch::look(self.core());
+        crate::background::deliver(self.core());
+        done
     }
 
     /// The store's figures now.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.core().stats()
+        let mut stats = self.core().stats();
+        stats.health = self.health();
+        stats
+    }
+
+    /// Whether the store does all its work, and if not, why and since when. Cheap: a few locks.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        watch::look(self.core())
+    }
+
+    /// The newest events since the store was opened, at most 64, oldest first.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        self.core().events.recent()
+    }
+
+    /// What the last pass of the scrub that ended since the store was opened did and found.
+    #[must_use]
+    pub fn last_scrub(&self) -> Option<ScrubReport> {
+        self.core().patrol.last()
+    }
+
+    /// Reads and verifies everything in use now, as fast as the device gives it and beside whatever
+    /// else goes on, and mends what it can: see `Remedy`. Damage is in the report, never an error. What
+    /// was written since the last segments were filled is not on media as a whole yet, and is passed
+    /// over.
+    ///
+    /// # Errors
+    /// A device that does not answer; `Closed`.
+    pub fn scrub(&self, progress: &mut dyn FnMut(ScrubProgress)) -> Result<ScrubReport> {
+        self.core().check_open()?;
+        scrub::run(self.core(), progress)
     }
 
     /// What is not as it should be and did not keep the store from opening, in words: a superblock
@@ -482,7 +618,7 @@ impl Store {
     /// What was found damaged since the store was opened, in words.
     #[must_use]
     pub fn damage(&self) -> Vec<String> {
-        self.core().damage.lock().clone()
+        self.core().findings.words()
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

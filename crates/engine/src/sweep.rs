@@ -5,13 +5,13 @@
 //! that covers the removal is awaited before the segments concerned are reused, and because replay
 //! from an older checkpoint finds the tombstone, or the interval, again.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::SeqNo;
 use heliox_format::record::RecordKind;
 use heliox_index::{Direction, Next, ScanBatch, ScanFrom};
+use heliox_sync::atomic::Ordering;
 
 use crate::canary::{is, Canary};
 use crate::core::{Core, Head};

@@ -17,7 +17,7 @@ use heliox_index::PreparedKey;
 use heliox_log::geometry::LogGeometry;
 use heliox_log::scan::{Scanned, SegmentScanner};
 use heliox_media::{AlignedBuf, Media};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use heliox_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::canary::{is, Canary};
 use crate::error::{Error, Result};
@@ -91,7 +91,7 @@ impl TailRecord {
             location,
             displaced: header.displaced.unwrap_or(Location::NONE),
             keyspace: header.keyspace,
-            end: (advance(address, bytes as u64) - start) as u32,
+            end: (advance(geometry.shape, address, bytes as u64) - start) as u32,
             key_bytes: 0,
             what,
             chunked: header.chunked,
@@ -197,6 +197,8 @@ struct Shared {
     /// Bytes of all pieces that wait.
     held_bytes: usize,
     bytes_read: u64,
+    /// Frames that are whole and cannot be decrypted, in words.
+    locked: Vec<String>,
     /// The segment whose next piece replay waits for.
     wanted: Option<usize>,
     stopped: bool,
@@ -241,6 +243,7 @@ impl<'a> TailReader<'a> {
             slots: slots.collect(),
             held_bytes: 0,
             bytes_read: 0,
+            locked: Vec::new(),
             wanted: None,
             stopped: false,
         };
@@ -370,6 +373,11 @@ impl<'a> TailReader<'a> {
         named.max().unwrap_or_default()
     }
 
+    /// Frames that are whole and cannot be decrypted, in words: each once.
+    pub(crate) fn take_locked(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.lock().locked)
+    }
+
     /// Bytes read from the device.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.shared.lock().bytes_read
@@ -453,7 +461,10 @@ impl Parser {
                         piece.add(reader, location, &record);
                     }
                 }
-                // Whether a gap is damage shows in the orders that are missing.
+                Some(Scanned::Gap { error, .. }) if error.is_locked() => {
+                    reader.shared.lock().locked.push(error.to_string());
+                }
+                // Whether another gap is damage shows in the orders that are missing.
                 Some(Scanned::Gap { .. }) => {}
                 None => break,
             }
@@ -550,7 +561,10 @@ impl<'r, 'a> StreamReader<'r, 'a> {
             match self.reader.take_piece(n)? {
                 Taken::Piece(piece) => return Ok(Some(piece)),
                 Taken::End => return Ok(None),
-                Taken::Unread => self.own = Some(self.reader.parser(n, &mut self.spare)?),
+                Taken::Unread => match self.reader.parser(n, &mut self.spare) {
+                    Err(_) if is(Canary::ReadErrorIgnored) => return Ok(None),
+                    parser => self.own = Some(parser?),
+                },
             }
         }
         let Some(mut parser) = self.own.take() else {
@@ -575,6 +589,7 @@ mod tests {
     use std::thread;
 
     use heliox_format::checksum::ChecksumSalt;
+    use heliox_format::frame::FrameShape;
     use heliox_format::ids::{Birth, Incarnation};
     use heliox_log::append::NewRecord;
     use heliox_log::segments::SegmentTable;
@@ -593,6 +608,7 @@ mod tests {
             unit_shift: 0,
             sector_bytes: 512,
             salt: ChecksumSalt(7),
+            shape: FrameShape::Plain,
         };
         let media = MemoryMedia::new(u64::from(SEGMENTS) * geometry.segment_bytes, 512).unwrap();
         let media: Arc<dyn Media> = Arc::new(media);

@@ -23,16 +23,16 @@ use crate::keys::StoreKeys;
 use crate::options::{Durability, WriteOptions};
 use crate::read::{back_off, cache_record, look_up_present, look_up_present_in_batch};
 use crate::read::{Arrival, OwnedRecord, Present};
-use crate::space::{Verdict, Wish};
+use crate::space::{pay_delay, Verdict, Wish};
 
 /// Longest that a writer waits for collection before it is told that the store is full.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long a writer waits for collection before the oldest snapshot gives way to it.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(2);
 /// The flusher is woken when this part of the tail's share waits to be written.
 pub(crate) const FLUSH_DIVISOR: u64 = 8;
 /// How long a writer listens for the next chunk's write before it looks again.
 const TAIL_WAIT: Duration = Duration::from_millis(5);
-/// Delays shorter than this are saved up, since a sleep takes longer.
-const DELAY_MIN: Duration = Duration::from_micros(200);
 
 /// Under which condition a record is installed.
 pub(crate) enum Expect<'a> {
@@ -87,7 +87,15 @@ pub(crate) fn append_and_install(
             Err(outcome) => return (Action::Keep, Ok(outcome)),
         };
         if old.is_none() && record.kind == RecordKind::Tombstone {
+            if let Some(pass) = pass {
+                pass.announce_absent(record.keyspace, record.key);
+            }
             return (Action::Keep, Ok(Installed::Nothing));
+        }
+        // A copy of an older version says nothing new, and does not wait.
+        let is_new = pass.is_none() && record.version.is_none();
+        if is_new && core.batches.is_absent(record.keyspace, record.key) {
+            return (Action::Keep, Ok(Installed::Pending));
         }
         // Held until the record has its order.
         let mut held = None;
@@ -319,7 +327,7 @@ fn install_blind(
     record: &NewRecord<'_>,
 ) -> Result<Option<Appended>> {
     for attempt in 0.. {
-        let installed = if core.settings.exact {
+        let installed = if core.settings.exact && !is(Canary::ExactUnread) {
             Installed::Ambiguous
         } else {
             append_and_install(core, key, record, Stream::User, &Expect::Blind, None)?
@@ -645,7 +653,7 @@ fn install_member(
     for attempt in 0.. {
         let stream = Stream::User;
         let mut installed = Installed::Ambiguous;
-        if !core.settings.exact {
+        if !core.settings.exact || is(Canary::ExactUnread) {
             installed =
                 append_and_install(core, &key, &record, stream, &Expect::Blind, Some(pass))?;
         }
@@ -686,10 +694,6 @@ fn count_user_bytes(core: &Core, bytes: usize) {
         .add(bytes as u64);
 }
 
-thread_local! {
-    static DELAY_OWED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) };
-}
-
 /// Lets a write of so many bytes begin: waits for room in the tail and in the store. The only
 /// place where a writer waits for background work.
 pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
@@ -705,15 +709,23 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
             Verdict::Go(delay) => {
                 if !delay.is_zero() {
                     core.signals.gc.ring();
-                    pay_delay(core, delay);
+                    pay_delay(environment, &core.counters, delay);
                 }
                 return Ok(());
             }
-            Verdict::Full => return Err(full(core)),
-            Verdict::Wait => {
+            Verdict::Full if !core.snapshots.hold_any() => return Err(core.full()),
+            Verdict::Full | Verdict::Wait => {
+                core.counters.room_waits.add(1);
                 let now = environment.elapsed();
-                if now - *begun.get_or_insert(now) > ROOM_WAIT_MAX {
-                    return Err(full(core));
+                let waited = now - *begun.get_or_insert(now);
+                if waited > ROOM_WAIT_MAX {
+                    return Err(core.full());
+                }
+                // Rather than writers, old snapshots go.
+                if waited > SNAPSHOT_PATIENCE
+                    && core.snapshots.give_up_oldest(now.as_millis() as u64)
+                {
+                    core.space.set_stuck(false);
                 }
                 core.signals.gc.ring();
                 // A writer at the wall helps, or waits for whoever collects.
@@ -723,23 +735,6 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
             }
         }
     }
-}
-
-fn full(core: &Core) -> Error {
-    let geometry = core.log.geometry();
-    let capacity = geometry.segment_bytes * u64::from(geometry.segments);
-    Error::full(format!("all of its {capacity} bytes are live or reserved"))
-}
-
-fn pay_delay(core: &Core, delay: Duration) {
-    let owed = DELAY_OWED.get() + delay;
-    if owed < DELAY_MIN {
-        DELAY_OWED.set(owed);
-        return;
-    }
-    DELAY_OWED.set(Duration::ZERO);
-    core.counters.throttle_us.add(owed.as_micros() as u64);
-    core.settings.environment.sleep(owed);
 }
 
 /// Waits while the tail holds more unwritten bytes than its share of memory.

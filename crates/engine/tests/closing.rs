@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use heliox::{Batch, Durability, ErrorKind, Keyspace, Media, Options, Result, Store};
 use heliox_media::{Geometry, MediaError, MemoryMedia};
-use parking_lot::{Condvar, Mutex};
+use heliox_sync::{Condvar, Mutex};
 
 /// Longest that a close is given to overtake a batch, which it must not.
 const OVERTAKE_MAX: Duration = Duration::from_millis(200);

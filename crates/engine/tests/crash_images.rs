@@ -8,6 +8,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use common::{apply, dump, key, value, Change, Model, Rng, State};
@@ -34,8 +35,17 @@ struct Generation {
     only_bounded: bool,
 }
 
+thread_local! {
+    /// The stores of this test are encrypted.
+    static ENCRYPTED: Cell<bool> = const { Cell::new(false) };
+}
+
 fn options(media: Arc<dyn heliox::Media>) -> Options {
-    common::small(media).durability(Durability::Bounded {
+    let small = match ENCRYPTED.get() {
+        false => common::small(media),
+        true => common::small_and_encrypted(media),
+    };
+    small.durability(Durability::Bounded {
         ms: 60_000,
         bytes: BOUND_BYTES,
     })
@@ -276,6 +286,8 @@ fn filled(seed: u64) -> (MemoryMedia, State) {
 }
 
 fn torture(seed: u64, generations: usize, images: usize, only_bounded: bool) -> usize {
+    // Each second seed of both tests.
+    ENCRYPTED.set(seed.is_multiple_of(2));
     let (mut image, mut state) = filled(seed);
     let mut rng = Rng::new(seed ^ 0xc4a5);
     let (mut done, mut collected) = (0, 0);

@@ -251,6 +251,7 @@ fn put_roots(text: &mut String) {
             incarnation: Incarnation(0x31),
             last: SeqNo(0x32),
         }],
+        keys: Vec::new(),
     };
     hex(text, "superblock", &superblock.encode(64 << 10));
 }

@@ -94,7 +94,11 @@ pub trait WriteBytes {
     fn put(&mut self, bytes: &[u8]);
 
     /// Appends an unsigned LEB128 integer (1 to 10 bytes).
+    #[inline(always)]
     fn put_varint(&mut self, mut value: u64) {
+        if value < 0x80 {
+            return self.put(&[value as u8]);
+        }
         let (mut bytes, mut len) = ([0; 10], 1);
         for byte in &mut bytes {
             *byte = value as u8 | 0x80;
@@ -109,6 +113,7 @@ pub trait WriteBytes {
     }
 
     /// Appends the low `n` bytes of `value`, `n` at most 8.
+    #[inline(always)]
     fn put_uint(&mut self, value: u64, n: usize) {
         self.put(&value.to_le_bytes()[..n.min(8)]);
     }
@@ -134,6 +139,43 @@ impl WriteBytes for Vec<u8> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+}
+
+/// Up to `N` bytes on the stack.
+#[derive(Clone, Copy, Debug)]
+pub struct StackBytes<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Default for StackBytes<N> {
+    fn default() -> StackBytes<N> {
+        StackBytes {
+            bytes: [0; N],
+            len: 0,
+        }
+    }
+}
+
+impl<const N: usize> std::ops::Deref for StackBytes<N> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> WriteBytes for StackBytes<N> {
+    /// Appends bytes for which there must be room.
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8]) {
+        let place = self.bytes.get_mut(self.len..self.len + bytes.len());
+        debug_assert!(place.is_some(), "more bytes than the stack was given");
+        if let Some(place) = place {
+            place.copy_from_slice(bytes);
+            self.len += bytes.len();
+        }
     }
 }
 

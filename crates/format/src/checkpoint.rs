@@ -7,6 +7,8 @@ use crate::bytes::{Reader, WriteBytes};
 use crate::checksum::{checksum, ChecksumSalt};
 use crate::error::DecodeError;
 use crate::ids::{Birth, Incarnation, KeyspaceId, Location, SegmentId, SeqNo};
+use crate::limits::{BIRTH_MAX, ORDER_MAX};
+use crate::sealed::SEALED_HEADER_BYTES;
 use crate::segment::SegmentKind;
 
 const MAGIC: u32 = 0x5043_4c48; // "HLCP"
@@ -14,6 +16,38 @@ const MAGIC: u32 = 0x5043_4c48; // "HLCP"
 pub const CHUNK_HEADER_BYTES: usize = 32;
 /// Most payload bytes of a chunk.
 pub const CHUNK_PAYLOAD_BYTES_MAX: usize = (1 << 20) - CHUNK_HEADER_BYTES;
+
+/// Where the header says which data key a chunk is encrypted with.
+const KEY_AT: usize = 25;
+const BIRTH_AT: usize = 28;
+/// Bytes of session and tag, which stand before the content in the payload of an encrypted chunk.
+pub const CHUNK_SEAL_BYTES: usize = SEALED_HEADER_BYTES - CHUNK_HEADER_BYTES;
+
+/// How a chunk is encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkSeal {
+    /// The id of the data key.
+    pub key: u8,
+    /// The generation of its segment.
+    pub birth: Birth,
+}
+
+/// How the chunk at the start of `bytes`, whose header was decoded, is encrypted; none if it is not.
+#[must_use]
+pub fn chunk_seal(bytes: &[u8]) -> Option<ChunkSeal> {
+    let key = *bytes.get(KEY_AT)?;
+    let birth = bytes.get(BIRTH_AT..CHUNK_HEADER_BYTES)?.try_into().ok()?;
+    let birth = Birth(u32::from_le_bytes(birth));
+    (key != 0).then_some(ChunkSeal { key, birth })
+}
+
+/// Says how a chunk is encrypted; its checksum is void then.
+pub fn set_chunk_seal(bytes: &mut [u8], seal: ChunkSeal) {
+    if let Some(header) = bytes.get_mut(..CHUNK_HEADER_BYTES) {
+        header[KEY_AT] = seal.key;
+        header[BIRTH_AT..].copy_from_slice(&seal.birth.0.to_le_bytes());
+    }
+}
 
 /// What a chunk carries. The numbers are on media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +97,15 @@ pub fn encode_chunk(
     out
 }
 
+/// Of the field that holds the kind: what must be zero or say the kind. Key and birth are free in an
+/// encrypted chunk.
+fn kind_mask(bytes: &[u8]) -> u64 {
+    match chunk_seal(bytes) {
+        None => u64::MAX,
+        Some(_) => 0xffff_00ff,
+    }
+}
+
 /// Decodes the header of the chunk at the start of `bytes`; the payload is not checked yet.
 ///
 /// # Errors
@@ -81,12 +124,16 @@ pub fn peek_chunk(address: u64, bytes: &[u8]) -> Result<ChunkHeader, DecodeError
     let checkpoint = reader.u64().ok_or_else(short)?;
     let number = reader.u32().ok_or_else(short)?;
     let payload_bytes = reader.u32().ok_or_else(short)?;
-    let kind = match reader.u64().ok_or_else(short)? {
+    let kind = match reader.u64().ok_or_else(short)? & kind_mask(bytes) {
         1 => ChunkKind::Meta,
         2 => ChunkKind::Leaves,
         3 => ChunkKind::End,
         other => return Err(bad("kind", 1, other)),
     };
+    if chunk_seal(bytes).is_some() && (payload_bytes as usize) < CHUNK_SEAL_BYTES {
+        let least = CHUNK_SEAL_BYTES as u64;
+        return Err(bad("payload size", least, u64::from(payload_bytes)));
+    }
     if payload_bytes as usize > CHUNK_PAYLOAD_BYTES_MAX {
         let most = CHUNK_PAYLOAD_BYTES_MAX as u64;
         return Err(bad("payload size", most, u64::from(payload_bytes)));
@@ -99,7 +146,7 @@ pub fn peek_chunk(address: u64, bytes: &[u8]) -> Result<ChunkHeader, DecodeError
     })
 }
 
-/// Decodes and verifies the chunk at the start of `bytes`; gives its payload.
+/// Decodes and verifies the chunk at the start of `bytes`; gives its payload, encrypted if it is.
 ///
 /// # Errors
 /// Anything that differs from what [`encode_chunk`] wrote at this address.
@@ -252,12 +299,37 @@ impl CheckpointMeta {
         let mut reader = Reader::new(bytes);
         let meta = decode_meta(&mut reader);
         match meta {
-            Some(meta) if reader.rest().is_empty() => Ok(meta),
+            Some(meta) if reader.rest().is_empty() => meta.check_bounds().map(|()| meta),
             _ => {
                 let at = (bytes.len() - reader.rest().len()) as u64;
                 let have = bytes.len() as u64;
                 Err(DecodeError::new("checkpoint meta", 0, "length", at, have))
             }
+        }
+    }
+}
+
+impl CheckpointMeta {
+    /// Numbers that are counted on from.
+    fn check_bounds(&self) -> Result<(), DecodeError> {
+        let bad = |field, most, found| {
+            let found = DecodeError::new("checkpoint meta", 0, field, most, found);
+            Err(found)
+        };
+        let births = self.segments.iter().map(|segment| segment.birth.0);
+        let first = [self.incarnation.0, self.next_birth.0, self.next_keyspace];
+        let keyspaces = self.keyspaces.iter().map(|keyspace| keyspace.id.0);
+        let mut short = births.chain(keyspaces).chain(first);
+        if let Some(found) = short.find(|number| *number > BIRTH_MAX) {
+            let most = u64::from(BIRTH_MAX);
+            return bad("run, birth or keyspace", most, u64::from(found));
+        }
+        let orders = self.segments.iter().flat_map(|s| [s.first_seq, s.last_seq]);
+        let ranges = self.ranges.iter().map(|range| range.seq);
+        let mut long = orders.chain(ranges).chain([self.cut]);
+        match long.find(|order| order.0 > ORDER_MAX) {
+            Some(found) => bad("order", ORDER_MAX, found.0),
+            None => Ok(()),
         }
     }
 }
@@ -418,6 +490,57 @@ mod tests {
                 open_chunk(ChecksumSalt(9), 4096, &bad).is_err(),
                 "bit {bit}"
             );
+        }
+    }
+
+    #[test]
+    fn a_chunk_says_how_it_is_encrypted() {
+        let header = ChunkHeader {
+            kind: ChunkKind::Leaves,
+            checkpoint: 7,
+            number: 2,
+            payload_bytes: 40,
+        };
+        let salt = ChecksumSalt(9);
+        let mut chunk = encode_chunk(salt, 4096, &header, &[5; 40], 512);
+        assert_eq!(chunk_seal(&chunk), None);
+        let seal = ChunkSeal {
+            key: 3,
+            birth: Birth(0x0102_0304),
+        };
+        set_chunk_seal(&mut chunk, seal);
+        assert!(
+            open_chunk(salt, 4096, &chunk).is_err(),
+            "its checksum is void"
+        );
+        crate::sealed::renew_checksum(salt, 4096, &mut chunk[..72]);
+        assert_eq!(open_chunk(salt, 4096, &chunk), Ok((header, &[5; 40][..])));
+        assert_eq!(chunk_seal(&chunk), Some(seal));
+        chunk[26] = 1;
+        assert_eq!(peek_chunk(4096, &chunk).unwrap_err().field, "kind");
+        chunk[26] = 0;
+        chunk[20] = 31;
+        assert_eq!(peek_chunk(4096, &chunk).unwrap_err().field, "payload size");
+    }
+
+    /// Recovery counts on from the cut, from births and from numbers of keyspaces.
+    #[test]
+    fn numbers_without_a_next_are_refused() {
+        type Change = (fn(&mut CheckpointMeta), &'static str);
+        let changes: [Change; 6] = [
+            (|m| m.cut = SeqNo(u64::MAX), "order"),
+            (|m| m.next_birth = Birth(u32::MAX), "birth"),
+            (|m| m.next_keyspace = u32::MAX, "keyspace"),
+            (|m| m.segments[0].birth = Birth(u32::MAX), "birth"),
+            (|m| m.segments[0].last_seq = SeqNo(u64::MAX), "order"),
+            (|m| m.ranges[0].seq = SeqNo(u64::MAX), "order"),
+        ];
+        for (change, field) in changes {
+            let (mut bad, mut out) = (meta(), Vec::new());
+            change(&mut bad);
+            bad.encode(&mut out);
+            let error = CheckpointMeta::decode(&out).unwrap_err().to_string();
+            assert!(error.contains(field), "{error}");
         }
     }
 }

@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+/// What is wrong with bytes whose tag does not fit: 1 of 1 was expected, 0 found.
+pub const TAG_FIELD: &str = "tags that fit";
+/// What is wrong with bytes of a data key that the store does not have, or of none where it must.
+pub const KEY_FIELD: &str = "data key";
+
 /// Bytes on media that do not decode: which structure, where, what was expected and found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -35,6 +40,12 @@ impl DecodeError {
             expected,
             found,
         }
+    }
+
+    /// True if the bytes are whole and cannot be decrypted: no torn write leaves that.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.field == TAG_FIELD || self.field == KEY_FIELD
     }
 
     /// True if the bytes are whole but of a format version that this program does not know.

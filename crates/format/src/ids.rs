@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::checksum::ChecksumSalt;
+
 /// A record's place in the one global order of a store, given when the record is appended.
 ///
 /// Orders are consecutive over all appenders: recovery stops at the first one that is missing.
@@ -95,6 +97,16 @@ impl fmt::Display for Location {
 /// The identity of a store, drawn at random when it is created and written on each of its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct StoreUuid(pub [u8; 16]);
+
+impl StoreUuid {
+    /// What every checksum of the store is salted with: the first half.
+    #[must_use]
+    pub fn salt(&self) -> ChecksumSalt {
+        let mut low = [0u8; 8];
+        low.copy_from_slice(&self.0[..8]);
+        ChecksumSalt(u64::from_le_bytes(low))
+    }
+}
 
 impl fmt::Display for StoreUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! The label of a volume: which store it belongs to and which part of it. `FORMAT.md`, "Label".
 //!
-//! A label is written once, when the store is created, so that a wrong, missing or foreign device
+//! A label is written when the store is created (and where it is damaged, the same again), so that a wrong, missing or foreign device
 //! is refused by name before anything of it is trusted.
 
 use crate::bytes::{Reader, WriteBytes};

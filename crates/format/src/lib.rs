@@ -13,5 +13,6 @@ pub mod ids;
 pub mod label;
 pub mod limits;
 pub mod record;
+pub mod sealed;
 pub mod segment;
 pub mod superblock;

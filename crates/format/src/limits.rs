@@ -1,5 +1,11 @@
 //! Every maximum of the store, and the relations between them, checked when the crate compiles.
 
+/// Orders of records are stored in six bytes, and generations grow more slowly: a larger one is
+/// damage, and what comes next after any can be counted.
+pub const ORDER_MAX: u64 = (1 << 48) - 1;
+/// Births, runs and keyspaces are numbered from 0 and never anew: a larger one is damage, and what
+/// comes next after any can be counted.
+pub const BIRTH_MAX: u32 = u32::MAX - (1 << 20);
 /// The unit of reading and of damage: a frame never crosses a multiple of this.
 pub const BLOCK_BYTES: usize = 4096;
 /// The smallest sector a device may have; frames are padded to the device's sector.

@@ -4,6 +4,7 @@ use crate::bytes::{Reader, WriteBytes};
 use crate::checksum::{checksum, ChecksumSalt};
 use crate::error::DecodeError;
 use crate::ids::{Birth, Incarnation, MediaClass, SegmentId, SeqNo};
+use crate::limits::{BIRTH_MAX, ORDER_MAX};
 
 const MAGIC: u32 = 0x4753_4c48; // "HLSG"
 const VERSION: u16 = 1;
@@ -73,6 +74,16 @@ impl SegmentHeader {
         out
     }
 
+    /// True if the bytes are no damaged header either: none was written there, or it never arrived.
+    #[must_use]
+    pub fn is_absent(bytes: &[u8]) -> bool {
+        let magic = MAGIC.to_le_bytes();
+        let found = bytes.get(4..8).unwrap_or_default();
+        let same = found.iter().zip(magic).filter(|(a, b)| *a == b);
+        // A byte of it may be what is damaged.
+        same.count() < magic.len() - 1
+    }
+
     /// Decodes a header that was read from `address`.
     ///
     /// # Errors
@@ -103,7 +114,15 @@ impl SegmentHeader {
         }
         let kind = reader.u8().ok_or_else(short)?;
         let kind = SegmentKind::from_u8(kind).ok_or_else(|| bad("kind", 1, u64::from(kind)))?;
-        SegmentHeader::decode_rest(kind, &mut reader).ok_or_else(short)
+        let header = SegmentHeader::decode_rest(kind, &mut reader).ok_or_else(short)?;
+        let number = header.birth.0.max(header.incarnation.0);
+        if number > BIRTH_MAX {
+            return Err(bad("run or birth", u64::from(BIRTH_MAX), u64::from(number)));
+        }
+        if header.first_seq.0 > ORDER_MAX {
+            return Err(bad("order", ORDER_MAX, header.first_seq.0));
+        }
+        Ok(header)
     }
 
     fn decode_rest(kind: SegmentKind, reader: &mut Reader<'_>) -> Option<SegmentHeader> {
@@ -143,10 +162,45 @@ mod tests {
             SegmentHeader::decode(ChecksumSalt(1), 1 << 20, &sector),
             Ok(header)
         );
+        assert!(!SegmentHeader::is_absent(&sector));
+        assert!(SegmentHeader::is_absent(&[0; 512]) && SegmentHeader::is_absent(&[]));
         for bit in 0..SEGMENT_HEADER_BYTES * 8 {
             let mut bad = sector.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentHeader::decode(ChecksumSalt(1), 1 << 20, &bad).is_err());
+            assert!(!SegmentHeader::is_absent(&bad), "bit {bit}");
+        }
+    }
+
+    /// Opening a store counts on from what it finds: the next birth after the last possible one was
+    /// a panic.
+    #[test]
+    fn numbers_without_a_next_are_refused() {
+        let good = SegmentHeader {
+            kind: SegmentKind::User,
+            class: MediaClass(0),
+            birth: Birth(BIRTH_MAX),
+            incarnation: Incarnation(BIRTH_MAX),
+            first_seq: SeqNo(ORDER_MAX),
+            previous: None,
+            checkpoint: u64::MAX,
+        };
+        let salt = ChecksumSalt(1);
+        let decode = |header: SegmentHeader| {
+            SegmentHeader::decode(salt, 0, &header.encode(salt, 0, 512)).map_err(|e| e.to_string())
+        };
+        assert_eq!(decode(good), Ok(good));
+        let (mut birth, mut run, mut order) = (good, good, good);
+        birth.birth = Birth(u32::MAX);
+        run.incarnation = Incarnation(u32::MAX);
+        order.first_seq = SeqNo(u64::MAX);
+        for (header, field) in [
+            (birth, "run or birth"),
+            (run, "run or birth"),
+            (order, "order"),
+        ] {
+            let error = decode(header).unwrap_err();
+            assert!(error.contains(field), "{error}");
         }
     }
 }

@@ -8,13 +8,18 @@ use crate::error::DecodeError;
 use crate::ids::Location;
 use crate::ids::{Birth, Incarnation, SegmentId, SeqNo, StoreUuid};
 use crate::limits::{
-    BLOCK_BYTES, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
-    STORE_BYTES_MAX,
+    BIRTH_MAX, BLOCK_BYTES, ORDER_MAX, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN, SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN, STORE_BYTES_MAX,
 };
+use crate::sealed::{KeySlot, KEYS_MAX, KEY_ID_MAX};
 
 const MAGIC: u64 = 0x3142_5053_584c_4548; // "HELXSPB1"
 /// The version of all formats of a store.
 pub const FORMAT_VERSION: u32 = 1;
+/// The version of all formats of an encrypted store: one that older programs refuse.
+pub const ENCRYPTED_FORMAT_VERSION: u32 = 2;
+/// The number of the only cipher so far: AES-256-GCM with the nonces of XAES-256-GCM.
+const CIPHER: u8 = 1;
 /// Where the two copies stand in the first volume.
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [64 << 10, 128 << 10];
 /// Most incarnations that may end between two checkpoints.
@@ -69,15 +74,29 @@ pub struct Superblock {
     pub checkpoint: Option<CheckpointRoot>,
     /// Runs that ended since that checkpoint.
     pub cuts: Vec<Cut>,
+    /// The data keys of an encrypted store, by first birth; none in a plain one.
+    pub keys: Vec<KeySlot>,
 }
 
 impl Superblock {
     /// What every checksum of this store is salted with.
     #[must_use]
     pub fn salt(&self) -> ChecksumSalt {
-        let mut low = [0u8; 8];
-        low.copy_from_slice(&self.uuid.0[..8]);
-        ChecksumSalt(u64::from_le_bytes(low))
+        self.uuid.salt()
+    }
+
+    /// True if the store is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// What a program must know to read the store.
+    fn version(&self) -> u32 {
+        match self.is_encrypted() {
+            false => FORMAT_VERSION,
+            true => ENCRYPTED_FORMAT_VERSION,
+        }
     }
 
     /// The superblock as one block, for the copy at `offset`.
@@ -86,11 +105,12 @@ impl Superblock {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.put_u64(MAGIC);
         out.put_u32(0);
-        out.put_u32(FORMAT_VERSION);
+        out.put_u32(self.version());
         out.put(&self.uuid.0);
         out.put_u64(self.generation);
         out.put_u32(self.incarnation.0);
-        out.put(&[u8::from(self.clean), self.unit_shift, 0, 0]);
+        let cipher = if self.is_encrypted() { CIPHER } else { 0 };
+        out.put(&[u8::from(self.clean), self.unit_shift, cipher, 0]);
         out.put_u64(self.segment_bytes);
         out.put_u32(self.segments);
         out.put_u32(self.sector_bytes);
@@ -107,6 +127,12 @@ impl Superblock {
         for cut in self.cuts.iter().take(CUTS_MAX) {
             out.put_u32(cut.incarnation.0);
             out.put_u64(cut.last.0);
+        }
+        if self.is_encrypted() {
+            out.put_u32(self.keys.len() as u32);
+        }
+        for slot in self.keys.iter().take(KEYS_MAX) {
+            slot.encode(&mut out);
         }
         out.resize(BLOCK_BYTES, 0);
         let crc = checksum(ChecksumSalt(0), offset, &out[12..]);
@@ -134,23 +160,28 @@ impl Superblock {
             return Err(bad("checksum", u64::from(stored), u64::from(computed)));
         }
         let version = reader.u32().ok_or_else(short)?;
-        if version != FORMAT_VERSION {
-            return Err(bad(
-                "version",
-                u64::from(FORMAT_VERSION),
-                u64::from(version),
-            ));
+        let known = FORMAT_VERSION..=ENCRYPTED_FORMAT_VERSION;
+        if !known.contains(&version) {
+            let newest = u64::from(ENCRYPTED_FORMAT_VERSION);
+            return Err(bad("version", newest, u64::from(version)));
         }
-        let superblock = Superblock::decode_rest(&mut reader).ok_or_else(short)?;
+        let (mut superblock, cipher) = Superblock::decode_rest(&mut reader).ok_or_else(short)?;
+        if version == ENCRYPTED_FORMAT_VERSION {
+            if cipher != CIPHER {
+                return Err(bad("version", u64::from(CIPHER), u64::from(cipher)));
+            }
+            superblock.keys = decode_keys(&mut reader).ok_or_else(short)?;
+        }
         superblock.check_bounds(offset)?;
         Ok(superblock)
     }
 
-    fn decode_rest(reader: &mut Reader<'_>) -> Option<Superblock> {
+    /// All but the keys; and the number of the cipher.
+    fn decode_rest(reader: &mut Reader<'_>) -> Option<(Superblock, u8)> {
         let uuid = StoreUuid(reader.array()?);
         let generation = reader.u64()?;
         let incarnation = Incarnation(reader.u32()?);
-        let [clean, unit_shift, _, _] = reader.array()?;
+        let [clean, unit_shift, cipher, _] = reader.array()?;
         let segment_bytes = reader.u64()?;
         let segments = reader.u32()?;
         let sector_bytes = reader.u32()?;
@@ -178,7 +209,7 @@ impl Superblock {
                 })
             })
             .collect::<Option<Vec<_>>>()?;
-        Some(Superblock {
+        let superblock = Superblock {
             uuid,
             generation,
             incarnation,
@@ -190,7 +221,9 @@ impl Superblock {
             hash_seed,
             checkpoint,
             cuts,
-        })
+            keys: Vec::new(),
+        };
+        Some((superblock, cipher))
     }
 
     fn check_bounds(&self, offset: u64) -> Result<(), DecodeError> {
@@ -212,6 +245,18 @@ impl Superblock {
         if self.segments == 0 || total > STORE_BYTES_MAX {
             return bad("segment count", STORE_BYTES_MAX, total);
         }
+        let runs = self.cuts.iter().map(|cut| cut.incarnation.0);
+        let births = self.checkpoint.iter().map(|root| root.birth.0);
+        let mut short = runs.chain(births).chain([self.incarnation.0]);
+        if let Some(found) = short.find(|number| *number > BIRTH_MAX) {
+            return bad("run or birth", u64::from(BIRTH_MAX), u64::from(found));
+        }
+        let cuts = self.cuts.iter().map(|cut| cut.last.0);
+        let roots = self.checkpoint.iter().map(|root| root.cut.0);
+        let mut long = cuts.chain(roots).chain([self.generation]);
+        if let Some(found) = long.find(|number| *number > ORDER_MAX) {
+            return bad("order or generation", ORDER_MAX, found);
+        }
         if self.unit_shift > 6 {
             return bad("location unit", 6, u64::from(self.unit_shift));
         }
@@ -223,6 +268,19 @@ impl Superblock {
             let most = SECTOR_BYTES_MAX as u64;
             return bad("sector size", most, u64::from(self.sector_bytes));
         }
+        let order = self.keys.windows(2);
+        let mut falls = order.filter(|pair| pair[0].first_birth > pair[1].first_birth);
+        if let Some(pair) = falls.next() {
+            let [least, found] = [&pair[0], &pair[1]].map(|slot| u64::from(slot.first_birth.0));
+            return bad("first birth of a key", least, found);
+        }
+        let ids = self.keys.iter().enumerate();
+        let twice = |n: usize, id: u8| self.keys.iter().take(n).any(|slot| slot.id == id);
+        let mut odd =
+            ids.filter(|(n, slot)| !(1..=KEY_ID_MAX).contains(&slot.id) || twice(*n, slot.id));
+        if let Some((_, slot)) = odd.next() {
+            return bad("id of a key", u64::from(KEY_ID_MAX), u64::from(slot.id));
+        }
         if let Some(root) = &self.checkpoint {
             let last = u64::from(root.last_segment.0);
             if root.last_segment.0 >= self.segments || root.segments > self.segments {
@@ -231,6 +289,15 @@ impl Superblock {
         }
         Ok(())
     }
+}
+
+/// One key at least; without all of them, some of the store could not be read.
+fn decode_keys(reader: &mut Reader<'_>) -> Option<Vec<KeySlot>> {
+    let count = reader.u32()? as usize;
+    if !(1..=KEYS_MAX).contains(&count) {
+        return None;
+    }
+    (0..count).map(|_| KeySlot::decode(reader)).collect()
 }
 
 #[cfg(test)]
@@ -259,7 +326,56 @@ mod tests {
                 incarnation: Incarnation(1),
                 last: SeqNo(1200),
             }],
+            keys: Vec::new(),
         }
+    }
+
+    fn slot(id: u8, first_birth: u32) -> KeySlot {
+        KeySlot {
+            id,
+            first_birth: Birth(first_birth),
+            nonce: [id; 24],
+            wrapped: [!id; 32],
+            tag: [id / 2; 16],
+        }
+    }
+
+    #[test]
+    fn an_encrypted_store_has_keys_and_a_version_of_its_own() {
+        let plain = sample();
+        assert_eq!(plain.encode(0)[12..16], [1, 0, 0, 0]);
+        let mut full = plain.clone();
+        full.cuts = vec![plain.cuts[0]; CUTS_MAX];
+        full.keys = (0..KEYS_MAX as u8).map(|n| slot(n + 1, n.into())).collect();
+        let block = full.encode(0);
+        assert_eq!(block.len(), BLOCK_BYTES);
+        assert_eq!(block[12..16], [2, 0, 0, 0]);
+        assert_eq!(Superblock::decode(0, &block), Ok(full.clone()));
+        let field = |keys: Vec<KeySlot>| {
+            let changed = Superblock { keys, ..sample() };
+            Superblock::decode(0, &changed.encode(0)).unwrap_err().field
+        };
+        assert_eq!(field(vec![slot(0, 0)]), "id of a key");
+        assert_eq!(field(vec![slot(254, 0)]), "id of a key");
+        assert_eq!(field(vec![slot(1, 0), slot(1, 1)]), "id of a key");
+        assert_eq!(field(vec![slot(1, 5), slot(2, 4)]), "first birth of a key");
+        // Encoding keeps the first ones only.
+        full.keys.push(slot(99, 99));
+        assert_eq!(
+            Superblock::decode(0, &full.encode(0)).unwrap_err().field,
+            "length"
+        );
+    }
+
+    #[test]
+    fn a_cipher_of_a_later_program_is_a_later_version() {
+        let mut superblock = sample();
+        superblock.keys = vec![slot(1, 0)];
+        let mut block = superblock.encode(0);
+        block[46] = 2;
+        let crc = checksum(ChecksumSalt(0), 0, &block[12..]);
+        block[8..12].copy_from_slice(&crc.to_le_bytes());
+        assert!(Superblock::decode(0, &block).unwrap_err().is_version());
     }
 
     #[test]
@@ -315,5 +431,32 @@ mod tests {
             ..sample()
         };
         assert_eq!(field(&many_cuts), "length");
+    }
+
+    /// Every checkpoint writes the next generation, every open the next run.
+    #[test]
+    fn numbers_without_a_next_are_refused() {
+        let change: [(fn(&mut Superblock), &str); 4] = [
+            (|s| s.generation = u64::MAX, "generation"),
+            (|s| s.incarnation = Incarnation(u32::MAX), "run or birth"),
+            (|s| s.cuts[0].last = SeqNo(u64::MAX), "order"),
+            (
+                |s| s.cuts[0].incarnation = Incarnation(u32::MAX),
+                "run or birth",
+            ),
+        ];
+        for (change, field) in change {
+            let mut bad = sample();
+            bad.cuts = vec![Cut {
+                incarnation: Incarnation(1),
+                last: SeqNo(5),
+            }];
+            assert!(Superblock::decode(0, &bad.encode(0)).is_ok());
+            change(&mut bad);
+            let error = Superblock::decode(0, &bad.encode(0))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(field), "{error}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 /// Entries in a block.
 pub(crate) const BLOCK_ENTRIES: usize = 46;

@@ -171,14 +171,17 @@ impl Coded {
     #[inline]
     pub(crate) fn of(head: &[u8], tail: &[u8]) -> Coded {
         let mut writer = Writer::new();
-        for &byte in head {
-            writer.push(u32::from(byte) << 24, 8);
+        match head.try_into() {
+            Ok(whole) => writer.push(u32::from_be_bytes(whole), 32),
+            Err(_) => head
+                .iter()
+                .for_each(|byte| writer.push(u32::from(*byte) << 24, 8)),
         }
         let mut state = OTHER;
         for &byte in tail {
             let symbol = SYMBOLS[state][usize::from(byte)];
             writer.push(symbol.start, u32::from(symbol.width));
-            if writer.word >= WORDS {
+            if writer.halves >= 2 * WORDS {
                 break;
             }
             state = usize::from(symbol.next);
@@ -309,51 +312,51 @@ fn roundness(byte: usize) -> u32 {
 /// Adds nested intervals up; what does not fit is dropped.
 #[derive(Clone)]
 struct Writer {
-    words: [u64; WORDS],
-    /// The words at `word` and after it.
-    pending: u128,
+    words: [u32; 2 * WORDS],
+    /// The halves of words at `halves` and after it.
+    pending: u64,
     used: u32,
-    word: usize,
+    halves: usize,
 }
 
 impl Writer {
     fn new() -> Writer {
         Writer {
-            words: [0; WORDS],
+            words: [0; 2 * WORDS],
             pending: 0,
             used: 0,
-            word: 0,
+            halves: 0,
         }
     }
 
     /// Adds `start`, in units of `2^-32` of the place reached, and moves on by `width` bits, which
-    /// are 24 at most.
+    /// are 32 at most.
     #[inline(always)]
     fn push(&mut self, start: u32, width: u32) {
         let (sum, carry) = self
             .pending
-            .overflowing_add(u128::from(start) << (96 - self.used));
+            .overflowing_add(u64::from(start) << (32 - self.used));
         self.pending = sum;
         if carry {
             self.carry();
         }
         self.used += width;
-        if self.used >= 64 {
-            if let Some(word) = self.words.get_mut(self.word) {
-                *word = (self.pending >> 64) as u64;
+        if self.used >= 32 {
+            if let Some(half) = self.words.get_mut(self.halves) {
+                *half = (self.pending >> 32) as u32;
             }
-            self.pending <<= 64;
-            self.word += 1;
-            self.used -= 64;
+            self.pending <<= 32;
+            self.halves += 1;
+            self.used -= 32;
         }
     }
 
-    /// An interval that is not aligned may reach over a border of words.
+    /// An interval that is not aligned may reach over a border.
     #[cold]
     fn carry(&mut self) {
-        for word in self.words[..self.word.min(WORDS)].iter_mut().rev() {
-            *word = word.wrapping_add(1);
-            if *word != 0 {
+        for half in self.words[..self.halves.min(2 * WORDS)].iter_mut().rev() {
+            *half = half.wrapping_add(1);
+            if *half != 0 {
                 return;
             }
         }
@@ -365,18 +368,22 @@ impl Writer {
     }
 
     fn position(&self) -> usize {
-        64 * self.word + self.used as usize
+        32 * self.halves + self.used as usize
     }
 
     #[inline]
     fn finish(mut self) -> Coded {
-        let words = [(self.pending >> 64) as u64, self.pending as u64];
-        for (at, last) in words.into_iter().enumerate() {
-            if let Some(word) = self.words.get_mut(self.word + at) {
-                *word = last;
+        let halves = [(self.pending >> 32) as u32, self.pending as u32];
+        for (at, last) in halves.into_iter().enumerate() {
+            if let Some(half) = self.words.get_mut(self.halves + at) {
+                *half = last;
             }
         }
-        Coded(self.words)
+        let mut words = [0; WORDS];
+        for (word, [high, low]) in words.iter_mut().zip(self.words.as_chunks::<2>().0) {
+            *word = u64::from(*high) << 32 | u64::from(*low);
+        }
+        Coded(words)
     }
 }
 

@@ -5,10 +5,10 @@
 //! with neither held; a split plans anew after reading, under the exclusive lock, so nothing that
 //! changed meanwhile can be missed.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeSet, HashSet};
 
-use heliox_format::ids::Location;
+use heliox_format::ids::{KeyspaceId, Location};
+use heliox_sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use crate::api::{
@@ -83,6 +83,12 @@ impl Index {
             splits: AtomicU64::new(0),
             key_reads: AtomicU64::new(0),
         }
+    }
+
+    /// Makes a key ready with this index's own seed.
+    #[must_use]
+    pub fn prepare<'k>(&self, keyspace: KeyspaceId, key: &'k [u8]) -> PreparedKey<'k> {
+        PreparedKey::new(self.options.seed, keyspace, key)
     }
 
     #[inline]
@@ -407,7 +413,7 @@ impl Index {
 
     /// The entries at these locations, with what tells their keys from others.
     fn wanted(&self, leaf: &Leaf, missing: &[Location]) -> Vec<Wanted> {
-        let missing: HashSet<&Location> = missing.iter().collect();
+        let missing: BTreeSet<&Location> = missing.iter().collect();
         let wanted = leaf.stored(&self.blocks).into_iter().map(|stored| Wanted {
             location: entry_of(&stored.rest).location,
             fingerprint: fingerprint_of(&stored.rest),
@@ -513,12 +519,26 @@ impl Index {
             + std::mem::size_of::<Index>() as u64
     }
 
+    /// Entries, those of tombstones included. Visits every leaf, but none of its entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        let mut entries = 0;
+        self.for_each_leaf(&mut |leaf| entries += leaf.len() as u64);
+        entries
+    }
+
+    /// Records read since the index was made, to split or order its leaves.
+    #[must_use]
+    pub fn key_reads(&self) -> u64 {
+        self.key_reads.load(Ordering::Relaxed)
+    }
+
     /// Sets the limit, in bytes. Growth beyond it is refused from now on; nothing shrinks.
     pub fn set_limit_bytes(&self, limit: u64) {
         self.limit_bytes.store(limit, Ordering::Relaxed);
     }
 
-    /// Counters and sizes. Visits every leaf.
+    /// Counters and sizes. Visits every leaf, and every entry.
     #[must_use]
     pub fn stats(&self) -> IndexStats {
         let mut stats = IndexStats::default();
@@ -532,7 +552,7 @@ impl Index {
         stats.inner_nodes = self.tree.shared().inners() as u64;
         stats.free_blocks = self.blocks.free_count();
         stats.splits = self.splits.load(Ordering::Relaxed);
-        stats.key_reads = self.key_reads.load(Ordering::Relaxed);
+        stats.key_reads = self.key_reads();
         stats.memory_bytes = self.memory_bytes();
         stats
     }

@@ -190,7 +190,7 @@ impl Leaf {
             })
     }
 
-    /// All entries, sorted ones first. Holes are left out.
+    /// All entries in the order of their slices. Holes are left out.
     pub(crate) fn stored(&self, blocks: &Blocks) -> Vec<Stored> {
         let mut all = Vec::with_capacity(self.slots());
         for (block, len) in self.blocks(blocks) {
@@ -201,6 +201,8 @@ impl Leaf {
                     .map(|(&slice, &rest)| Stored { slice, rest }),
             );
         }
+        // The tail alone is out of order; the stable sort finds that out and merges it.
+        all.sort_by_key(|stored| stored.slice);
         all
     }
 
@@ -482,7 +484,9 @@ impl Leaf {
     /// Makes `stored` the content; the blocks needed beyond those held must be reserved. True if
     /// there were enough.
     pub(crate) fn fill(&mut self, blocks: &Blocks, mut stored: Vec<Stored>) -> bool {
-        stored.sort_unstable_by_key(|stored| stored.slice);
+        if !stored.is_sorted_by_key(|stored| stored.slice) {
+            stored.sort_unstable_by_key(|stored| stored.slice);
+        }
         let needed = stored.len().div_ceil(BLOCK_ENTRIES);
         self.firsts = NO_FIRSTS;
         for (at, place) in self.blocks.iter_mut().enumerate() {

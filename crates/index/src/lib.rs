@@ -37,6 +37,8 @@ mod leaf;
 mod plan;
 mod run;
 mod scan;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
 mod simd;
 mod slice;
 mod sync;

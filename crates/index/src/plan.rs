@@ -4,7 +4,7 @@
 //! is made again when they have been; so it can be made under the exclusive lock, and reading is
 //! done with no lock held. Pure functions over a leaf held exclusively.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use heliox_format::ids::Location;
 
@@ -18,8 +18,8 @@ use crate::slice::{self, Range, Span, Window, LOST_BITS_MAX};
 use crate::ties::{hardly_tied, mostly_tied};
 use crate::tree::Fences;
 
-/// Internal keys read so far, by location.
-pub(crate) type Keys = HashMap<Location, Vec<u8>>;
+/// Internal keys read so far, by location. Few, mostly, while every entry of a leaf asks for its own.
+pub(crate) type Keys = BTreeMap<Location, Vec<u8>>;
 
 /// A leaf's new content.
 pub(crate) enum Content {
@@ -71,14 +71,17 @@ impl Plan {
     }
 }
 
+/// Codes of keys read so far.
+type Codes = BTreeMap<Location, Coded>;
+
 /// An entry and what is known of it: its bits at the old window's offset, and its code if its key
 /// was read.
 #[derive(Clone, Copy)]
-struct Item {
+struct Item<'c> {
     stored: Stored,
     span: Span,
     granule_bits: u32,
-    code: Option<Coded>,
+    code: Option<&'c Coded>,
 }
 
 /// Entries between this and the other end of a leaf may be where it is split: the middle half.
@@ -87,6 +90,8 @@ const MIDDLE_DIVISOR: usize = 4;
 const QUARTER_DIVISOR: usize = 8;
 /// Keys that are spread over this part of the range they may come in fill it.
 const RANGE_DIVISOR: u64 = 4;
+/// So many gaps are tried.
+const GAPS_MAX: usize = 8;
 /// An entry that would lose this many bits in its new window is read.
 const LOST_ANEW_MAX: u32 = LOST_BITS_MAX + 2;
 
@@ -132,12 +137,17 @@ fn split_by_slices(
         Some(prefix) => **prefix,
         None => Coded::of_internal(&fences.low).truncated(offset),
     };
-    let mut items = match resolve(window, &prefix, stored, keys)? {
+    let coded = |(location, key): (&Location, &Vec<u8>)| (*location, Coded::of_internal(key));
+    let codes: Codes = keys.iter().map(coded).collect();
+    let mut items = match resolve(window, &prefix, stored, &codes)? {
         Ok(items) => items,
         Err(missing) => return Some(Plan::Read(missing)),
     };
-    // The stable sort makes use of how nearly sorted they are.
-    items.sort_by_key(|item| item.span.low);
+    // Slices come in order, which suffices: their intervals nest or are disjoint, so none lies
+    // between two of a tie group. What was read stands anywhere within its slice.
+    if !codes.is_empty() {
+        items.sort_by_key(|item| item.span.low);
+    }
     if let Some(plan) = beside(window, &prefix, &items, fences, key) {
         return Some(plan);
     }
@@ -163,19 +173,18 @@ fn split_by_slices(
 /// What is known of each entry, or which entries must be read; `None` if one lies outside of the
 /// window's prefix.
 #[allow(clippy::type_complexity)]
-fn resolve(
+fn resolve<'c>(
     window: &Window,
     prefix: &Coded,
     stored: &[Stored],
-    keys: &Keys,
-) -> Option<Result<Vec<Item>, Vec<Location>>> {
+    codes: &'c Codes,
+) -> Option<Result<Vec<Item<'c>>, Vec<Location>>> {
     let offset = usize::from(window.offset);
     let mut items = Vec::with_capacity(stored.len());
     let mut missing = Vec::new();
     for &stored in stored {
         let location = entry_of(&stored.rest).location;
-        if let Some(key) = keys.get(&location) {
-            let code = Coded::of_internal(key);
+        if let Some(code) = codes.get(&location) {
             if code.truncated(offset) != *prefix {
                 return None;
             }
@@ -216,7 +225,7 @@ fn resolve(
 fn beside(
     window: &Window,
     prefix: &Coded,
-    items: &[Item],
+    items: &[Item<'_>],
     fences: &Fences,
     key: &PreparedKey<'_>,
 ) -> Option<Plan> {
@@ -283,26 +292,29 @@ fn window_near(window: &Window, prefix: &Coded, code: &Coded, below: u64) -> Win
 }
 
 /// The gap between tie groups whose separator is shortest, in the middle quarter if there is one.
-fn best_gap(prefix: &Coded, offset: usize, items: &[Item]) -> Option<(usize, Vec<u8>)> {
+fn best_gap(prefix: &Coded, offset: usize, items: &[Item<'_>]) -> Option<(usize, Vec<u8>)> {
     let count = items.len();
     let mut lows = vec![u64::MAX; count + 1];
     for (at, item) in items.iter().enumerate().rev() {
         lows[at] = lows[at + 1].min(item.span.low);
     }
-    let mut gaps = Vec::new();
+    let mut gaps = Vec::with_capacity(GAPS_MAX);
     let mut high = 0;
     for (at, item) in items.iter().enumerate() {
         if at > 0 && high < lows[at] {
             let off = at.abs_diff(count / 2);
             if off <= count / MIDDLE_DIVISOR {
                 let far = off > count / QUARTER_DIVISOR;
-                gaps.push((far, (high ^ lows[at]).leading_zeros(), off, at, high));
+                let gap = (far, (high ^ lows[at]).leading_zeros(), off, at, high);
+                if gaps.len() < GAPS_MAX || gaps.last() > Some(&gap) {
+                    gaps.truncate(GAPS_MAX - 1);
+                    gaps.insert(gaps.partition_point(|better| *better < gap), gap);
+                }
             }
         }
         high = high.max(item.span.high);
     }
-    gaps.sort_unstable();
-    gaps.iter().take(8).find_map(|&(_, _, _, at, high)| {
+    gaps.iter().find_map(|&(_, _, _, at, high)| {
         let below = prefix.with_window(offset, high, u64::MAX);
         let upto = prefix.with_window(offset, lows[at], 0);
         Some((at, code::separator(&below, &upto)?))
@@ -379,7 +391,7 @@ fn range_for(
 
 /// Gives entries slices in a window of their own. Names those that would know too little.
 fn reslice(
-    items: &[Item],
+    items: &[Item<'_>],
     prefix: &Coded,
     offset: u16,
     fences: &Fences,
@@ -407,7 +419,7 @@ fn reslice(
     let window = range.window();
     let mut all = Vec::with_capacity(items.len());
     for item in items {
-        let slice = match &item.code {
+        let slice = match item.code {
             Some(code) => slice::known(window.cell(code)),
             None => window.slice_of(item.span.within(range.span), offset),
         };

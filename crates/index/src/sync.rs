@@ -10,11 +10,11 @@ use std::ops::{Deref, DerefMut};
 
 #[cfg(not(feature = "loom"))]
 mod primitives {
-    pub(super) use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(super) use heliox_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub(super) use std::cell::UnsafeCell;
 
     /// Shards of a lock.
-    pub(super) const SHARDS: usize = 16;
+    pub(super) const SHARDS: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
     pub(super) fn read(lock: &RwLock<()>) -> RwLockReadGuard<'_, ()> {
         lock.read()
@@ -25,6 +25,13 @@ mod primitives {
     }
 
     /// The shard of this thread.
+    #[cfg(feature = "shuttle")]
+    pub(super) fn shard() -> usize {
+        heliox_sync::thread::number() % SHARDS
+    }
+
+    /// The shard of this thread.
+    #[cfg(not(feature = "shuttle"))]
     pub(super) fn shard() -> usize {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -136,7 +143,7 @@ impl<T> DerefMut for Exclusive<'_, T> {
 }
 
 #[cfg(all(test, feature = "loom"))]
-mod tests {
+mod schedules {
     use super::*;
     use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use loom::sync::{Arc, Mutex};

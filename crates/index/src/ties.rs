@@ -24,29 +24,49 @@ pub(crate) fn hardly_tied(slices: Vec<u16>, full: usize) -> bool {
 }
 
 /// How many entries are in tie groups of at least this size.
-pub(crate) fn in_groups(slices: Vec<u16>, least: usize) -> usize {
-    let sizes = groups(slices).into_iter();
-    sizes.filter(|len| *len >= least).sum()
-}
-
-/// The sizes of the tie groups, in order.
-fn groups(mut slices: Vec<u16>) -> Vec<usize> {
-    slices.sort_by_key(|slice| slice::first_cell(*slice));
-    let mut groups = Vec::new();
-    let mut last = None;
-    for slice in slices {
-        match groups.last_mut() {
-            Some(len) if last >= Some(slice::first_cell(slice)) => *len += 1,
-            _ => groups.push(1),
-        }
-        last = last.max(Some(slice::last_cell(slice)));
+pub(crate) fn in_groups(mut slices: Vec<u16>, least: usize) -> usize {
+    // Intervals nest or are disjoint, so slices in order as numbers keep a group together.
+    if !slices.is_sorted() {
+        slices.sort_unstable();
     }
-    groups
+    // The last cell of each group so far, and its size.
+    let mut groups: Vec<(u16, u32)> = Vec::with_capacity(slices.len());
+    for slice in slices {
+        let (first, mut last, mut size) = (slice::first_cell(slice), slice::last_cell(slice), 1);
+        // A coarse slice comes after the finer ones in its first half.
+        while let Some((end, joined)) = groups.pop_if(|(end, _)| *end >= first) {
+            last = last.max(end);
+            size += joined;
+        }
+        groups.push((last, size));
+    }
+    let sizes = groups.iter().map(|(_, size)| *size as usize);
+    sizes.filter(|size| *size >= least).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Held against the definition: a group is what overlaps, step by step.
+        #[test]
+        fn groups_are_what_overlaps(slices in prop::collection::vec(1u16.., 0..60), least in 1usize..6) {
+            let mut cells: Vec<(u16, u16)> =
+                slices.iter().map(|s| (slice::first_cell(*s), slice::last_cell(*s))).collect();
+            cells.sort_unstable();
+            let mut sizes: Vec<(u16, usize)> = Vec::new();
+            for (first, last) in cells {
+                match sizes.last_mut() {
+                    Some((end, size)) if *end >= first => (*end, *size) = ((*end).max(last), *size + 1),
+                    _ => sizes.push((last, 1)),
+                }
+            }
+            let expected = sizes.iter().map(|(_, size)| *size).filter(|size| *size >= least).sum();
+            prop_assert_eq!(in_groups(slices, least), expected);
+        }
+    }
 
     /// What counts is how large groups will be when the leaf has filled.
     #[test]

@@ -8,8 +8,9 @@
 //! the keys from separator `i - 1` (inclusive) to separator `i`; all leaves are at one depth.
 //! Threads: the shape is changed under the exclusive lock of the tree alone.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Ordering;
+
+use heliox_sync::{Mutex, MutexGuard};
 
 use crate::key::{common_bytes, head_of, KeyView};
 use crate::leaf::Leaf;

@@ -1,10 +1,9 @@
 //! Appending one record: location and order are given, the bytes laid into the tail, and the
 //! account of the segments kept, all under one lock and without I/O.
 
-use std::sync::atomic::Ordering;
+use heliox_sync::atomic::Ordering;
 
-use heliox_format::bytes::WriteBytes;
-use heliox_format::frame::FRAME_HEADER_BYTES;
+use heliox_format::bytes::StackBytes;
 use heliox_format::ids::{Birth, KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, CHUNK_BYTES, KEY_BYTES_MAX};
 use heliox_format::record::{RecordHeader, RecordKind, RECORD_HEADER_BYTES_MAX};
@@ -187,8 +186,9 @@ impl Log {
         stream: Stream,
         record_bytes: usize,
     ) -> Result<(), LogError> {
-        let blocks = record_bytes / (BLOCK_BYTES - FRAME_HEADER_BYTES) + 2;
-        let need = (record_bytes + blocks * FRAME_HEADER_BYTES) as u64
+        let header_bytes = self.geometry.shape.header_bytes();
+        let blocks = record_bytes / (BLOCK_BYTES - header_bytes) + 2;
+        let need = (record_bytes + blocks * header_bytes) as u64
             + self.geometry.sector_bytes as u64
             + (2 << self.geometry.unit_shift);
         let tail = &state.tails[stream as usize];
@@ -248,6 +248,7 @@ impl Log {
     fn frame_context(&self, birth: Birth) -> FrameContext {
         FrameContext {
             salt: self.geometry.salt,
+            shape: self.geometry.shape,
             sector_bytes: self.geometry.sector_bytes,
             birth,
             incarnation: self.incarnation,
@@ -321,9 +322,9 @@ impl Log {
         };
         let location = self.geometry.location(active.address());
         header.seq_gap = active.start_record(seq);
-        let mut head = HeaderBytes::new();
+        let mut head = StackBytes::<RECORD_HEADER_BYTES_MAX>::default();
         header.encode(&mut head);
-        for part in [head.bytes(), record.key, record.value] {
+        for part in [&head, record.key, record.value] {
             self.lay_bytes(state, stream, part)?;
         }
         if let Some(active) = state.tails[stream as usize].active.as_mut() {
@@ -412,35 +413,6 @@ impl Log {
             location,
             seq,
             birth,
-        }
-    }
-}
-
-/// An encoded header, on the stack.
-struct HeaderBytes {
-    bytes: [u8; RECORD_HEADER_BYTES_MAX],
-    len: usize,
-}
-
-impl HeaderBytes {
-    fn new() -> HeaderBytes {
-        HeaderBytes {
-            bytes: [0; RECORD_HEADER_BYTES_MAX],
-            len: 0,
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
-    }
-}
-
-impl WriteBytes for HeaderBytes {
-    fn put(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        if let Some(place) = self.bytes.get_mut(self.len..end) {
-            place.copy_from_slice(bytes);
-            self.len = end;
         }
     }
 }

@@ -5,7 +5,7 @@
 //! flusher writes it and readers copy from it.
 
 use heliox_format::checksum::ChecksumSalt;
-use heliox_format::frame::{payload_room, seal_frame, FrameHeader, FRAME_HEADER_BYTES};
+use heliox_format::frame::{payload_room, seal_frame, FrameHeader, FrameShape, FRAME_HEADER_BYTES};
 use heliox_format::ids::{Birth, Incarnation, SeqNo};
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_media::AlignedBuf;
@@ -17,6 +17,7 @@ pub(crate) const CHUNK_MEMORY_BYTES: usize = 512 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameContext {
     pub(crate) salt: ChecksumSalt,
+    pub(crate) shape: FrameShape,
     pub(crate) sector_bytes: usize,
     pub(crate) birth: Birth,
     pub(crate) incarnation: Incarnation,
@@ -117,7 +118,7 @@ impl ActiveChunk {
             last_seq: SeqNo::ZERO,
             durable_seq,
         });
-        self.position += FRAME_HEADER_BYTES;
+        self.position += self.context.shape.header_bytes();
         true
     }
 
@@ -187,6 +188,9 @@ impl ActiveChunk {
         let padded = used.next_multiple_of(self.context.sector_bytes);
         let end = frame.start + padded;
         self.memory[self.position..end].fill(0);
+        // Room for session and tag, if there is some: the memory was used before.
+        let header_end = frame.start + self.context.shape.header_bytes();
+        self.memory[frame.start + FRAME_HEADER_BYTES..header_end].fill(0);
         let header = FrameHeader {
             frame_bytes: padded as u16,
             used_bytes: used as u16,
@@ -259,6 +263,7 @@ mod tests {
     fn chunk(base: u64, limit: u64) -> ActiveChunk {
         let context = FrameContext {
             salt: ChecksumSalt(1),
+            shape: FrameShape::Plain,
             sector_bytes: 512,
             birth: Birth(1),
             incarnation: Incarnation(1),
@@ -282,9 +287,21 @@ mod tests {
         chunk.end_record();
         let frozen = chunk.freeze();
         assert_eq!((frozen.len, frozen.ends_within_record), (1024, false));
-        let first = open_frame(ChecksumSalt(1), 4096 + 512, &frozen.memory[..512]).unwrap();
+        let first = open_frame(
+            FrameShape::Plain,
+            ChecksumSalt(1),
+            4096 + 512,
+            &frozen.memory[..512],
+        )
+        .unwrap();
         assert_eq!((first.used_bytes, first.first_record), (35, 32));
-        let second = open_frame(ChecksumSalt(1), 4096 + 1024, &frozen.memory[512..1024]).unwrap();
+        let second = open_frame(
+            FrameShape::Plain,
+            ChecksumSalt(1),
+            4096 + 1024,
+            &frozen.memory[512..1024],
+        )
+        .unwrap();
         assert_eq!((second.first_seq, second.durable_seq), (SeqNo(3), SeqNo(1)));
     }
 

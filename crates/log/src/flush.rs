@@ -3,10 +3,10 @@
 //! One thread flushes at a time. Whoever asks for durability either becomes that thread or waits
 //! for it; when it is done, everybody whose records it covered goes on.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use heliox_format::ids::SeqNo;
+use heliox_sync::atomic::Ordering;
 
 use crate::chunk::FrozenChunk;
 use crate::error::LogError;

@@ -1,6 +1,7 @@
 //! How addresses, segments and locations relate. Pure arithmetic.
 
 use heliox_format::checksum::ChecksumSalt;
+use heliox_format::frame::FrameShape;
 use heliox_format::ids::{Location, SegmentId};
 use heliox_format::limits::BLOCK_BYTES;
 
@@ -17,6 +18,8 @@ pub struct LogGeometry {
     pub sector_bytes: usize,
     /// What the checksums are salted with.
     pub salt: ChecksumSalt,
+    /// How long the headers of frames are.
+    pub shape: FrameShape,
 }
 
 impl LogGeometry {
@@ -108,6 +111,7 @@ mod tests {
             unit_shift: 2,
             sector_bytes: 512,
             salt: ChecksumSalt(0),
+            shape: FrameShape::Plain,
         };
         let location = geometry.location((4 << 20) + 512);
         assert_eq!(geometry.address(location), (4 << 20) + 512);

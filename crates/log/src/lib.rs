@@ -5,8 +5,10 @@
 //! - [`flush`]: frozen chunks are written, and synced for whoever waits (group commit).
 //! - [`read`]: one record or many by location, from the unflushed tail or from media, verified.
 //! - [`scan`]: all records of a segment in order; the only place that knows torn tails.
+//! - [`sealed`], [`cipher`]: media that encrypt what is written and decrypt what is read.
 //! - [`segments`]: states and accounting of all segments.
 //! - [`sums`]: the arithmetic that tells a record which lost its entry to another key.
+//! - [`verify`]: whether what lies in a segment is what was written there, piece by piece.
 //!
 //! # Invariants
 //! 1. Orders are consecutive over both streams; an order is given only to a record that is in the
@@ -19,14 +21,19 @@
 
 pub mod append;
 mod chunk;
+pub mod cipher;
 pub mod error;
 pub mod flush;
 pub mod geometry;
 pub mod log;
 pub mod read;
 pub mod scan;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
+pub mod sealed;
 pub mod segments;
 pub mod sums;
+pub mod verify;
 
 pub use error::LogError;
 pub use log::{Log, LogOptions, Stream};

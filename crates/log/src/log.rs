@@ -3,14 +3,14 @@
 //! Lock order: the flush gate, then the state. Nothing under the state lock blocks or does I/O.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
 use heliox_media::{AlignedBuf, Media};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use heliox_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::chunk::{ActiveChunk, FrozenChunk, CHUNK_MEMORY_BYTES};
 use crate::error::LogError;

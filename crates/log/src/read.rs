@@ -4,11 +4,11 @@
 //! since the index was asked): that is found by the segment's birth, checked again after the read,
 //! and by walking the frame, so that only a true record start is ever taken for a record.
 
-use std::sync::atomic::{fence, Ordering};
+use heliox_sync::atomic::{fence, Ordering};
 
 use heliox_format::error::DecodeError;
 use heliox_format::frame::{
-    advance, open_frame, payload_room, peek_frame, FrameHeader, FRAME_HEADER_BYTES,
+    advance, open_frame, payload_room, peek_frame, FrameHeader, FrameShape,
 };
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
@@ -245,7 +245,7 @@ impl Log {
         let mean = self.size_hint.load(Ordering::Relaxed);
         // A little more than the mean, so that a record at a block's end takes one read.
         let hint = (mean + mean / 8 + 16).min(FIRST_READ_BYTES_MAX);
-        let end = advance(address, hint).next_multiple_of(BLOCK);
+        let end = advance(self.geometry.shape, address, hint).next_multiple_of(BLOCK);
         let segment_end = self.geometry.end(self.geometry.segment_of(address));
         (from, end.max(from + BLOCK).min(segment_end))
     }
@@ -309,7 +309,13 @@ impl Log {
     fn copy_from_tail(&self, tail: &Tail, address: u64, gather: &mut Vec<u8>) -> Option<Parsed> {
         let base = self.tail_seq(tail, address)?;
         gather.clear();
-        gather_tail(tail, address, RECORD_HEADER_BYTES_MAX, gather);
+        gather_tail(
+            self.geometry.shape,
+            tail,
+            address,
+            RECORD_HEADER_BYTES_MAX,
+            gather,
+        );
         let Ok(Decoded::Record(header, header_bytes)) = decode_header(address, gather) else {
             return None;
         };
@@ -320,7 +326,7 @@ impl Log {
             seq,
         };
         gather.clear();
-        gather_tail(tail, address, parsed.total(), gather);
+        gather_tail(self.geometry.shape, tail, address, parsed.total(), gather);
         (gather.len() == parsed.total()).then_some(parsed)
     }
 
@@ -352,7 +358,7 @@ impl Log {
         }
         loop {
             let frame = tail_bytes(tail, at)?;
-            let header = peek_frame(at, frame).ok()?;
+            let header = peek_frame(self.geometry.shape, at, frame).ok()?;
             if address < at + u64::from(header.used_bytes) {
                 let first = header.first_record as usize;
                 let target = address.checked_sub(at)? as usize;
@@ -434,7 +440,8 @@ impl Log {
             return Ok(None);
         }
         let mut at = first;
-        while let Ok(header) = peek_frame(at, window.from(at).unwrap_or_default()) {
+        let shape = self.geometry.shape;
+        while let Ok(header) = peek_frame(shape, at, window.from(at).unwrap_or_default()) {
             let end = at + u64::from(header.frame_bytes);
             if target.address < end {
                 break;
@@ -460,7 +467,7 @@ impl Log {
         at: u64,
     ) -> Result<Frame, DecodeError> {
         let bytes = window.from(at).unwrap_or_default();
-        let header = open_frame(self.geometry.salt, at, bytes)?;
+        let header = open_frame(self.geometry.shape, self.geometry.salt, at, bytes)?;
         if header.birth != target.birth {
             let (want, have) = (u64::from(target.birth.0), u64::from(header.birth.0));
             return Err(DecodeError::new("frame", at, "birth", want, have));
@@ -494,7 +501,8 @@ impl Log {
                     gather.truncate(parsed.total());
                     return Ok(parsed);
                 }
-                let last = advance(target.address, parsed.total() as u64).next_multiple_of(BLOCK);
+                let last = advance(self.geometry.shape, target.address, parsed.total() as u64)
+                    .next_multiple_of(BLOCK);
                 if last > window.end() && more.is_none() && block >= window.end() {
                     more = Some((block, self.read_range(block, last)?));
                 }
@@ -538,7 +546,7 @@ impl Log {
             return Err(LogError::Damaged(cut()));
         }
         let bytes = source.from(block).ok_or_else(|| LogError::Damaged(cut()))?;
-        let header = open_frame(self.geometry.salt, block, bytes)?;
+        let header = open_frame(self.geometry.shape, self.geometry.salt, block, bytes)?;
         if header.birth != target.birth {
             return Err(LogError::Damaged(cut()));
         }
@@ -546,7 +554,7 @@ impl Log {
             0 => header.used_bytes,
             first => first,
         };
-        gather.extend_from_slice(&bytes[FRAME_HEADER_BYTES..to as usize]);
+        gather.extend_from_slice(&bytes[self.geometry.shape.header_bytes()..to as usize]);
         Ok(())
     }
 
@@ -618,7 +626,7 @@ fn tail_bytes(tail: &Tail, address: u64) -> Option<&[u8]> {
 }
 
 /// Appends `n` payload bytes from `address` on, stepping over frame headers; fewer at the end.
-fn gather_tail(tail: &Tail, mut address: u64, n: usize, out: &mut Vec<u8>) {
+fn gather_tail(shape: FrameShape, tail: &Tail, mut address: u64, n: usize, out: &mut Vec<u8>) {
     let goal = out.len() + n;
     while out.len() < goal {
         let Some(bytes) = tail_bytes(tail, address) else {
@@ -628,7 +636,7 @@ fn gather_tail(tail: &Tail, mut address: u64, n: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&bytes[..take]);
         address += take as u64;
         if address.is_multiple_of(BLOCK) {
-            address += FRAME_HEADER_BYTES as u64;
+            address += shape.header_bytes() as u64;
         }
     }
 }
@@ -675,6 +683,7 @@ mod tests {
                 unit_shift: 0,
                 sector_bytes: 512,
                 salt: ChecksumSalt(1),
+                shape: FrameShape::Plain,
             },
             incarnation: Incarnation(1),
             next_seq: SeqNo(1),

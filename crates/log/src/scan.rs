@@ -6,7 +6,7 @@
 //! for the caller to tell, by order.
 
 use heliox_format::error::DecodeError;
-use heliox_format::frame::{open_frame, peek_frame, FrameHeader, FRAME_HEADER_BYTES};
+use heliox_format::frame::{open_frame, peek_frame, FrameHeader};
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, SECTOR_BYTES_MIN};
 use heliox_format::record::{decode_header, Decoded, Record, RecordHeader};
@@ -55,17 +55,30 @@ enum PartialBase {
 /// A segment's header as it stands, or as its frames tell it.
 #[derive(Clone, Debug)]
 pub struct FoundHeader {
-    /// The header. Without a whole one, kind and first order are guesses.
+    /// The header. Without a whole one, kind and first order are guesses, and birth and incarnation
+    /// are the first frame's.
     pub header: SegmentHeader,
-    /// What is wrong with the header on media, where birth and incarnation are the first frame's.
-    pub damage: Option<DecodeError>,
+    /// Whether it is the one on media.
+    pub state: HeaderState,
+}
+
+/// What the header on media is worth.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HeaderState {
+    /// It verifies.
+    Whole,
+    /// There is none: in a crash the sector may not arrive while frames of the same write do. That
+    /// costs nothing and is no damage, since the frames tell all that is needed.
+    Absent,
+    /// It was there once.
+    Damaged(DecodeError),
 }
 
 /// Steps through the records of one segment.
 pub struct SegmentScanner {
     geometry: LogGeometry,
     header: SegmentHeader,
-    header_damage: Option<DecodeError>,
+    header_state: HeaderState,
     memory: AlignedBuf,
     base: u64,
     /// Frames are looked for up to here.
@@ -98,8 +111,8 @@ pub fn read_segment_header(
 }
 
 /// As [`read_segment_header`] for many at once, in one submission; and where a header is damaged,
-/// what the frames of its segment's first two blocks say of it. The header holds nothing that the frames do not tell, so damage of
-/// it costs no record.
+/// what the frames of its segment's first two blocks say of it. The header holds nothing that the
+/// frames do not tell, so damage of it costs no record.
 ///
 /// # Errors
 /// A device error.
@@ -139,14 +152,24 @@ fn decode_or_find(
         Ok(header) => {
             return Ok(FoundHeader {
                 header,
-                damage: None,
+                state: HeaderState::Whole,
             })
         }
         Err(error) => error,
     };
+    let state = match SegmentHeader::is_absent(bytes) {
+        true => HeaderState::Absent,
+        false => HeaderState::Damaged(damage.clone()),
+    };
     let sectors = (geometry.sector_bytes..bytes.len()).step_by(SECTOR_BYTES_MIN);
     let mut frames = sectors.filter_map(|at| {
-        let frame = open_frame(geometry.salt, start + at as u64, &bytes[at..]).ok()?;
+        let frame = open_frame(
+            geometry.shape,
+            geometry.salt,
+            start + at as u64,
+            &bytes[at..],
+        )
+        .ok()?;
         Some(FoundHeader {
             header: SegmentHeader {
                 kind: SegmentKind::User,
@@ -157,7 +180,7 @@ fn decode_or_find(
                 previous: None,
                 checkpoint: 0,
             },
-            damage: Some(damage.clone()),
+            state: state.clone(),
         })
     });
     match frames.next() {
@@ -228,7 +251,7 @@ impl SegmentScanner {
         Ok(SegmentScanner {
             geometry: *geometry,
             header: found.header,
-            header_damage: found.damage,
+            header_state: found.state,
             base,
             limit: limit.min(memory.len()),
             memory,
@@ -250,10 +273,10 @@ impl SegmentScanner {
         &self.header
     }
 
-    /// What is wrong with the header on media, where it was found by the frames.
+    /// Whether that is the header on media, or what the frames tell of it.
     #[must_use]
-    pub fn header_damage(&self) -> Option<&DecodeError> {
-        self.header_damage.as_ref()
+    pub fn header_state(&self) -> &HeaderState {
+        &self.header_state
     }
 
     /// The largest durable order that a frame so far has named.
@@ -400,9 +423,10 @@ impl SegmentScanner {
         let Some(mut partial) = self.partial.take() else {
             return Entered::Frame;
         };
+        let header_bytes = self.geometry.shape.header_bytes();
         partial
             .bytes
-            .extend_from_slice(&self.memory[start + FRAME_HEADER_BYTES..self.cursor]);
+            .extend_from_slice(&self.memory[start + header_bytes..self.cursor]);
         let address = self.geometry.address(partial.location);
         match decode_header(address, &partial.bytes) {
             Ok(Decoded::Record(header, header_bytes))
@@ -427,6 +451,11 @@ impl SegmentScanner {
 
     fn end_of_frames(&mut self, at: usize) -> Entered {
         let missing = self.trailing_gap && at < self.limit;
+        if let Some((len, error)) = self.locked_at(at) {
+            self.next_frame = at + len;
+            let from = self.base + at as u64;
+            return Entered::Gap(from, from + len as u64, error);
+        }
         self.next_frame = at;
         if !missing {
             return Entered::End;
@@ -436,10 +465,24 @@ impl SegmentScanner {
         Entered::Gap(self.base + at as u64, self.base + self.limit as u64, error)
     }
 
+    /// The length of the frame of this life at `at` that is whole and cannot be decrypted.
+    fn locked_at(&self, at: usize) -> Option<(usize, DecodeError)> {
+        let address = self.base + at as u64;
+        let bytes = self.memory.get(at..self.limit)?;
+        let header = peek_frame(self.geometry.shape, address, bytes).ok()?;
+        let error = open_frame(self.geometry.shape, self.geometry.salt, address, bytes).err()?;
+        let is_locked = self.is_ours(&header) && error.is_locked();
+        is_locked.then(|| (header.frame_bytes.into(), error))
+    }
+
+    fn is_ours(&self, header: &FrameHeader) -> bool {
+        header.birth == self.header.birth && header.incarnation == self.header.incarnation
+    }
+
     fn error_at(&self, at: usize) -> DecodeError {
         let address = self.base + at as u64;
         let bytes = self.memory.get(at..).unwrap_or_default();
-        match open_frame(self.geometry.salt, address, bytes) {
+        match open_frame(self.geometry.shape, self.geometry.salt, address, bytes) {
             Err(error) => error,
             Ok(header) => {
                 let (want, have) = (self.header.birth, header.birth);
@@ -450,15 +493,14 @@ impl SegmentScanner {
 
     /// The first frame of this life at or after `at`.
     fn frame_from(&self, mut at: usize) -> Option<(usize, FrameHeader)> {
-        while at + FRAME_HEADER_BYTES <= self.limit {
+        while at + self.geometry.shape.header_bytes() <= self.limit {
             let address = self.base + at as u64;
             let bytes = &self.memory[at..];
-            let ours = |h: &FrameHeader| {
-                h.birth == self.header.birth && h.incarnation == self.header.incarnation
-            };
             // The checksum is only worth computing for what claims to be a frame of this life.
-            if peek_frame(address, bytes).is_ok_and(|h| ours(&h)) {
-                if let Ok(header) = open_frame(self.geometry.salt, address, bytes) {
+            if peek_frame(self.geometry.shape, address, bytes).is_ok_and(|h| self.is_ours(&h)) {
+                if let Ok(header) =
+                    open_frame(self.geometry.shape, self.geometry.salt, address, bytes)
+                {
                     return Some((at, header));
                 }
             }

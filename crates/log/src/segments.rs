@@ -4,11 +4,11 @@
 //! check without it: which generation a segment is in, and how much of it is on media.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heliox_format::checkpoint::SegmentEntry;
 use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
+use heliox_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::sums::Settlement;
 

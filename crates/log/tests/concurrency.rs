@@ -12,7 +12,7 @@ use heliox_format::ids::{Location, SegmentId, SeqNo};
 use heliox_log::read::ReadBuf;
 use heliox_log::segments::SegmentState;
 use heliox_log::{Log, LogError};
-use parking_lot::{Mutex, RwLock};
+use heliox_sync::{Mutex, RwLock};
 
 #[test]
 fn one_sync_serves_everybody_who_waits() {

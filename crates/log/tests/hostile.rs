@@ -6,7 +6,7 @@ use heliox_format::bytes::{varint_bytes, Reader, WriteBytes};
 use heliox_format::checkpoint::{encode_chunk, open_chunk, peek_chunk, CheckpointMeta};
 use heliox_format::checkpoint::{ChunkHeader, ChunkKind};
 use heliox_format::checksum::ChecksumSalt;
-use heliox_format::frame::{advance, open_frame, peek_frame, FRAME_HEADER_BYTES};
+use heliox_format::frame::{advance, open_frame, peek_frame, FrameShape, FRAME_HEADER_BYTES};
 use heliox_format::ids::{KeyspaceId, Location};
 use heliox_format::label::Label;
 use heliox_format::limits::{BLOCK_BYTES, CHUNK_BYTES, KEY_BYTES_MAX};
@@ -51,6 +51,8 @@ fn record() -> impl Strategy<Value = RecordHeader> {
     )
 }
 
+const SHAPES: [FrameShape; 2] = [FrameShape::Plain, FrameShape::Sealed];
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -63,8 +65,10 @@ proptest! {
         address in any::<u64>(),
     ) {
         let salt = ChecksumSalt(1);
-        let _ = peek_frame(address, &bytes);
-        let _ = open_frame(salt, address, &bytes);
+        for shape in SHAPES {
+            let _ = peek_frame(shape, address, &bytes);
+            let _ = open_frame(shape, salt, address, &bytes);
+        }
         let _ = decode_header(address, &bytes);
         let _ = SegmentHeader::decode(salt, address, &bytes);
         let _ = Superblock::decode(address, &bytes);
@@ -81,6 +85,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), FRAME_HEADER_BYTES..80),
         sizes in any::<[u8; 3]>(),
         sector in 0u64..64,
+        shape in prop::sample::select(SHAPES.to_vec()),
     ) {
         let mut bytes = bytes;
         // Sizes that are multiples of a sector, so that many pass.
@@ -89,12 +94,13 @@ proptest! {
         bytes[8..10].copy_from_slice(&(u16::from(sizes[2]) * 5).to_le_bytes());
         bytes[10] = 1;
         let at = sector * 512;
-        if let Ok(header) = peek_frame(at, &bytes) {
+        let header_bytes = shape.header_bytes();
+        if let Ok(header) = peek_frame(shape, at, &bytes) {
             let (size, used) = (usize::from(header.frame_bytes), usize::from(header.used_bytes));
             prop_assert!(at as usize % BLOCK_BYTES + size <= BLOCK_BYTES);
-            prop_assert!(FRAME_HEADER_BYTES <= used && used <= size);
+            prop_assert!(header_bytes <= used && used <= size);
             let first = usize::from(header.first_record);
-            prop_assert!(first == 0 || (FRAME_HEADER_BYTES..used).contains(&first));
+            prop_assert!(first == 0 || (header_bytes..used).contains(&first));
         }
     }
 
@@ -153,21 +159,22 @@ proptest! {
     #[test]
     fn advance_goes_the_way_that_single_bytes_go(
         block in 0u64..1000,
-        offset in FRAME_HEADER_BYTES as u64..BLOCK_BYTES as u64,
+        shape in prop::sample::select(SHAPES.to_vec()),
+        offset in FrameShape::Sealed.header_bytes() as u64..BLOCK_BYTES as u64,
         blocks in 0u64..5,
         more in 0u64..100,
     ) {
         let from = block * BLOCK_BYTES as u64 + offset;
         // Lengths around whole blocks: these are the ones to get wrong.
-        let payload = (BLOCK_BYTES - FRAME_HEADER_BYTES) as u64;
+        let payload = (BLOCK_BYTES - shape.header_bytes()) as u64;
         let len = (BLOCK_BYTES as u64 - offset + blocks * payload + more).saturating_sub(50);
         let mut at = from;
         for _ in 0..len {
             if at.is_multiple_of(BLOCK_BYTES as u64) {
-                at += FRAME_HEADER_BYTES as u64;
+                at += shape.header_bytes() as u64;
             }
             at += 1;
         }
-        prop_assert_eq!(advance(from, len), at);
+        prop_assert_eq!(advance(shape, from, len), at);
     }
 }

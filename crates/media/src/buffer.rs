@@ -3,12 +3,13 @@
 //! Invariants: the address is a multiple of [`AlignedBuf::ALIGN_BYTES`], the length a multiple of
 //! 512 that never changes, and every byte is initialised. Buffers of up to 64 KiB come from and go
 //! back to a small free list of the thread, so that a cold read does not call the allocator; a
-//! thread keeps at most [`POOL_BYTES_MAX`] bytes. Threads: a buffer may move between threads and
+//! thread keeps at most [`POOL_BYTES_MAX`] bytes. A simulation, which reads whole segments all day,
+//! lets its thread keep large ones too ([`keep_large_buffers`]). Threads: a buffer may move between threads and
 //! goes to the list of the thread that drops it.
 #![allow(unsafe_code)]
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -24,6 +25,9 @@ const POOL_CLASSES: usize = 5;
 const MAPPED_BYTES_MIN: usize = 256 << 10;
 /// Most bytes that one thread keeps in its free list.
 const POOL_BYTES_MAX: usize = 512 << 10;
+
+/// Most large buffers that a thread keeps which was told to.
+const LARGE_MAX: usize = 8;
 
 /// Bytes at a 4096-aligned address, of a length fixed at creation.
 pub struct AlignedBuf {
@@ -169,10 +173,20 @@ impl Drop for Memory {
 struct Pool {
     classes: [Vec<Memory>; POOL_CLASSES],
     held_bytes: usize,
+    /// Buffers that are mapped by themselves, where the thread keeps them.
+    large: Vec<Memory>,
 }
 
 thread_local! {
     static POOL: RefCell<Pool> = RefCell::new(Pool::default());
+    static KEEPS_LARGE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on this thread keeps a few large buffers instead of giving them back to the system,
+/// whose pages cost a simulation a third of its time. Not for a store that lives within a budget.
+#[doc(hidden)]
+pub fn keep_large_buffers() {
+    KEEPS_LARGE.set(true);
 }
 
 /// The smallest size class that holds `len` bytes.
@@ -185,7 +199,9 @@ fn class_bytes(class: usize) -> usize {
 }
 
 fn pool_take(len: usize) -> Option<Memory> {
-    let class = class_of(len)?;
+    let Some(class) = class_of(len) else {
+        return large_take(len);
+    };
     // `try_with`: a buffer may be used while the thread's own storage is already being torn down.
     POOL.try_with(|pool| {
         let mut pool = pool.try_borrow_mut().ok()?;
@@ -195,6 +211,15 @@ fn pool_take(len: usize) -> Option<Memory> {
     })
     .ok()
     .flatten()
+}
+
+fn large_take(len: usize) -> Option<Memory> {
+    let take = |pool: &RefCell<Pool>| {
+        let mut pool = pool.try_borrow_mut().ok()?;
+        let n = pool.large.iter().position(|m| m.capacity == len)?;
+        Some(pool.large.swap_remove(n))
+    };
+    POOL.try_with(take).ok().flatten()
 }
 
 fn pool_give(memory: Memory) {
@@ -209,6 +234,8 @@ fn pool_give(memory: Memory) {
         if let Some(class) = class.filter(|_| pool.held_bytes + bytes <= POOL_BYTES_MAX) {
             pool.held_bytes += bytes;
             pool.classes[class].push(given);
+        } else if given.mapping.is_some() && KEEPS_LARGE.get() && pool.large.len() < LARGE_MAX {
+            pool.large.push(given);
         }
     });
 }
@@ -219,7 +246,10 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_zeroed_and_reused() {
-        for len in [512, 4096, 12_288, 65_536, 1 << 20] {
+        // The last one is interpreted byte by byte.
+        let lengths = [512, 4096, 12_288, 65_536, 1 << 20];
+        for len in &lengths[..if cfg!(miri) { 2 } else { 5 }] {
+            let len = *len;
             let mut buffer = AlignedBuf::new(len).unwrap();
             assert_eq!(buffer.len(), len);
             assert_eq!(buffer.as_ptr() as usize % AlignedBuf::ALIGN_BYTES, 0);
@@ -240,6 +270,24 @@ mod tests {
         let many: Vec<_> = (0..64).map(|_| AlignedBuf::new(65_536).unwrap()).collect();
         drop(many);
         POOL.with(|pool| assert_eq!(pool.borrow().held_bytes, POOL_BYTES_MAX));
+    }
+
+    #[test]
+    fn large_buffers_are_kept_only_by_threads_that_were_told() {
+        let len = 1 << 20;
+        let is_reused = move || {
+            AlignedBuf::new(len).unwrap().fill(0xee);
+            let again = AlignedBuf::for_read(len).unwrap();
+            again.iter().all(|&b| b == 0xee)
+        };
+        assert!(!is_reused());
+        std::thread::spawn(move || {
+            keep_large_buffers();
+            assert!(is_reused());
+            assert!(AlignedBuf::new(len).unwrap().iter().all(|&b| b == 0));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

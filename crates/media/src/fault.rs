@@ -8,11 +8,11 @@
 //! Threads: any. "The n-th" is counted in the order in which calls arrive.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use heliox_sync::Mutex;
 
 use crate::error::{MediaError, Operation};
 use crate::sticky::Sticky;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliox_format::limits::{SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 use crate::blocking::{read_blocking, write_blocking};
 use crate::error::{MediaError, Operation};
@@ -27,7 +27,7 @@ use crate::sticky::Sticky;
 use crate::uring::{self, Request, RingPool};
 use crate::{check_request, sys, Geometry, IoKind, IoMode, Media, Read};
 
-/// How long a device that is in use is tried again, and how often.
+/// How long what is in use is tried again, and how often.
 const IN_USE_PATIENCE: Duration = Duration::from_millis(500);
 const IN_USE_PAUSE: Duration = Duration::from_millis(2);
 
@@ -388,20 +388,34 @@ impl Drop for FileMedia {
     }
 }
 
-/// Opens and locks. A process that was killed while it read through `io_uring` is gone some
-/// milliseconds before the kernel lets go of its file, so what is in use is tried again for a moment.
+/// Opens and locks.
 fn open_locked(
     name: &Arc<str>,
     path: &Path,
     is_device: bool,
     direct: bool,
 ) -> Result<(File, bool), MediaError> {
+    let open = || {
+        let opened = open_descriptor(path, is_device, direct).map_err(|e| open_error(name, &e));
+        opened.and_then(|(file, direct)| lock(name, &file).map(|()| (file, direct)))
+    };
+    patiently(open, |error| matches!(error, MediaError::InUse { .. }))
+}
+
+/// Tries again for a moment while something is in use: the kernel lets go of the files of a process
+/// that was killed some milliseconds after the process is gone, if it read through `io_uring`.
+///
+/// # Errors
+/// The last one of `attempt`.
+#[doc(hidden)]
+pub fn patiently<T, E>(
+    mut attempt: impl FnMut() -> Result<T, E>,
+    is_in_use: impl Fn(&E) -> bool,
+) -> Result<T, E> {
     let begun = Instant::now();
     loop {
-        let opened = open_descriptor(path, is_device, direct).map_err(|e| open_error(name, &e));
-        let locked = opened.and_then(|(file, direct)| lock(name, &file).map(|()| (file, direct)));
-        match locked {
-            Err(MediaError::InUse { .. }) if begun.elapsed() < IN_USE_PATIENCE => {
+        match attempt() {
+            Err(error) if is_in_use(&error) && begun.elapsed() < IN_USE_PATIENCE => {
                 std::thread::sleep(IN_USE_PAUSE);
             }
             other => return other,

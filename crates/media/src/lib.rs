@@ -27,9 +27,13 @@ mod uring;
 
 use std::sync::Arc;
 
+#[doc(hidden)]
+pub use buffer::keep_large_buffers;
 pub use buffer::AlignedBuf;
 pub use error::{MediaError, Operation};
 pub use fault::{FaultMedia, IoCounts};
+#[doc(hidden)]
+pub use file::patiently;
 pub use file::{FileMedia, FileOptions};
 pub use memory::MemoryMedia;
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use heliox_format::limits::{SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
-use parking_lot::RwLock;
+use heliox_sync::RwLock;
 
 use crate::error::MediaError;
 use crate::{check_request, Geometry, IoKind, Media};

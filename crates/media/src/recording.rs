@@ -27,7 +27,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 use crate::error::MediaError;
 use crate::memory::MemoryMedia;

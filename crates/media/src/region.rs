@@ -14,7 +14,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 use crate::mapping::Mapping;
 
@@ -219,13 +219,52 @@ mod tests {
             for fill in 1..=4u8 {
                 let region = &region;
                 scope.spawn(move || {
-                    for _ in 0..1000 {
+                    let rounds = if cfg!(miri) { 3 } else { 1000 };
+                    for _ in 0..rounds {
                         let mut piece = region.take(4096).unwrap();
                         piece.fill(fill);
                         assert!(piece.iter().all(|b| *b == fill));
                     }
                 });
             }
+        });
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules {
+    use heliox_sync::{explore, thread, Plan};
+
+    use super::*;
+
+    /// Pieces come and go on several threads: each belongs to one alone, and when all are gone all
+    /// windows can be taken again.
+    #[test]
+    fn a_piece_belongs_to_one_thread_alone() {
+        let plan = Plan {
+            schedules: 4000,
+            patient: true,
+        };
+        explore(plan, |_| {
+            let windows = WARM_PIECES_MAX + 3;
+            let region = Region::reserve(windows, 8192).unwrap();
+            // More than stay warm, so that windows go cold and come back.
+            let take_all = || (0..windows).map(|_| region.take(8192).unwrap());
+            drop(take_all().collect::<Vec<Piece>>());
+            let work = |fill: u8| {
+                let mut pieces = [5000, 8192].map(|len| region.take(len).unwrap());
+                pieces.iter_mut().for_each(|piece| piece.fill(fill));
+                thread::yield_now();
+                for piece in pieces {
+                    assert!(piece.iter().all(|byte| *byte == fill));
+                }
+            };
+            thread::scope(|scope| {
+                scope.spawn(|| work(1));
+                scope.spawn(|| work(2));
+                scope.spawn(|| work(3));
+            });
+            assert_eq!(take_all().collect::<Vec<Piece>>().len(), windows);
         });
     }
 }

@@ -6,10 +6,10 @@
 //! Why: after a failed `fdatasync` the kernel may have dropped the dirty pages and reports success
 //! next time; a store that retried would acknowledge lost writes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use heliox_sync::atomic::{AtomicBool, Ordering};
+use heliox_sync::Mutex;
 
 use crate::error::MediaError;
 

@@ -9,7 +9,8 @@
 //! a store that has lost one volume must not acknowledge on the others.
 //!
 //! Threads: any. Volumes of one batch or sync are served side by side: the caller's thread takes
-//! the first, scoped threads the others, if the parts are large enough to pay for a thread.
+//! the first, scoped threads the others, if the parts are large enough to pay for a thread. Memory
+//! is never waited for, so it gets no threads: what is simulated stays on one.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -179,7 +180,7 @@ impl StripedMedia {
             .filter(|(_, w)| !w.is_empty())
             .collect();
         let read = |(volume, mut part): (&dyn Media, Vec<Read<'_>>)| volume.read_many(&mut part);
-        if bytes < SPREAD_BYTES_MIN {
+        if bytes < SPREAD_BYTES_MIN || self.is_memory() {
             return work.into_iter().try_for_each(read);
         }
         side_by_side(work, read)
@@ -195,6 +196,11 @@ impl StripedMedia {
             requests.push(file.request(read.offset, read.buf));
         }
         rings?.read(&mut requests)
+    }
+
+    fn is_memory(&self) -> bool {
+        let mut volumes = self.volumes.iter();
+        volumes.all(|volume| volume.io_kind() == IoKind::Memory)
     }
 
     /// The first failure of any volume, made the failure of all.
@@ -266,7 +272,13 @@ impl Media for StripedMedia {
         if let Some(only) = self.only() {
             return only.sync();
         }
-        self.guard(|| side_by_side(self.volumes.iter().collect(), |volume| volume.sync()))
+        self.guard(|| {
+            if self.is_memory() {
+                let synced: Vec<_> = self.volumes.iter().map(|volume| volume.sync()).collect();
+                return synced.into_iter().collect();
+            }
+            side_by_side(self.volumes.iter().collect(), |volume| volume.sync())
+        })
     }
 
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
@@ -350,20 +362,17 @@ fn side_by_side<T: Send>(
     let Some(own) = items.pop() else {
         return Ok(());
     };
-    let results = parking_lot::Mutex::new(Vec::new());
+    let results = heliox_sync::Mutex::new(Vec::new());
     let run = |item: T| results.lock().push(f(item));
     let mut unspawned = Vec::new();
-    std::thread::scope(|scope| {
+    heliox_sync::thread::scope(|scope| {
         for item in items {
             // A refused thread must not fail the request: the cell gets the item back then.
-            let cell = Arc::new(parking_lot::Mutex::new(Some(item)));
+            let cell = Arc::new(heliox_sync::Mutex::new(Some(item)));
             let given = Arc::clone(&cell);
             let run = &run;
             let task = move || given.lock().take().into_iter().for_each(run);
-            if std::thread::Builder::new()
-                .spawn_scoped(scope, task)
-                .is_err()
-            {
+            if heliox_sync::thread::spawn_scoped(scope, task).is_err() {
                 unspawned.extend(cell.lock().take());
             }
         }

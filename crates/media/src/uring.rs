@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use heliox_sync::Mutex;
 use io_uring::{opcode, squeue, types, IoUring, Probe};
-use parking_lot::Mutex;
 
 use crate::blocking::read_blocking;
 use crate::error::{MediaError, Operation};

@@ -35,13 +35,13 @@ pub(crate) fn recognise(space: u8, key: &[u8], bytes: &[u8]) -> Result<Value, St
     })
 }
 
-/// Everything that a store holds. `tolerant`: damaged records are passed over.
+/// Everything that a store holds. `tolerant`: damaged records are passed over, and counted.
 ///
 /// # Errors
 /// In words: keys out of order, values that nobody wrote, errors.
-pub(crate) fn dump(store: &Store, tolerant: bool) -> Result<Found, String> {
+pub(crate) fn dump(store: &Store, tolerant: bool) -> Result<(Found, u64), String> {
     let failed = |what: &str, e: &Error| format!("{what} while everything is read: {e}");
-    let mut found = Found::new();
+    let (mut found, mut errors) = (Found::new(), 0);
     for name in store.keyspaces() {
         let space = space_of(&name)?;
         let keyspace = store.keyspace(&name).map_err(|e| failed("keyspace", &e))?;
@@ -50,7 +50,10 @@ pub(crate) fn dump(store: &Store, tolerant: bool) -> Result<Found, String> {
         for item in items {
             let (key, bytes) = match item {
                 Ok(item) => item,
-                Err(error) if tolerant && is_detection(&error) => continue,
+                Err(error) if tolerant && is_detection(&error) => {
+                    errors += 1;
+                    continue;
+                }
                 Err(error) => return Err(failed("next", &error)),
             };
             if map
@@ -64,7 +67,7 @@ pub(crate) fn dump(store: &Store, tolerant: bool) -> Result<Found, String> {
         }
         found.insert(space, map);
     }
-    Ok(found)
+    Ok((found, errors))
 }
 
 /// True for the errors by which damage may show.

@@ -20,12 +20,14 @@
 //! Read next: `script` for what a run is made of, `world` for what a crash does.
 #![forbid(unsafe_code)]
 
+mod array;
 mod checkers;
 mod clock;
 mod keys;
 mod media;
 mod model;
 mod operations;
+mod power;
 mod reads;
 mod run;
 mod script;
@@ -35,7 +37,7 @@ mod world;
 mod zones;
 
 pub use clock::Clock;
-pub use media::{Fault, SimMedia};
+pub use media::Fault;
 pub use run::{replay, Report};
 pub use script::{as_test, Ack, Event, Setup, Zone};
 pub use shrink::{shrink, Shrunk};

@@ -1,24 +1,30 @@
-//! The simulated device: memory that records its writes, so that every legal image of a crash can
-//! be made, and that fails as a script tells it to.
+//! The simulated devices: memory that records its writes, so that every legal image of a crash can
+//! be made, and that fails as a script tells it to. A store lies on one to three of them (`array`).
 //!
 //! # Fault model
-//! What may happen, and what the store then owes:
+//! What may happen, where, and what the store then owes. Everything means: all that was
+//! acknowledged as durable, a prefix of history, batches whole, nothing deleted that comes back.
 //!
-//! | Fault | Where | Owed |
-//! |---|---|---|
-//! | Crash: unsynced writes lost, kept, reordered, torn by sector; discarded bytes old, zero or garbage | everywhere | everything: all that was acknowledged as durable, a prefix of history, batches whole |
-//! | Write or sync fails, no space, device gone | everywhere | as above, and no success is reported afterwards until the store is opened again |
-//! | Read fails once | everywhere | an error; nothing is lost |
-//! | Latency | everywhere | everything |
-//! | Bit rot in one superblock copy | superblock | everything, with a warning: the other copy serves |
-//! | Bit rot in a checkpoint, a sealed segment, the tail of the log | there | never a wrong value: an error, or reported damage, or an older state of the key |
-//! | Misdirected read or write | everywhere | the same: detection |
-//! | Sync that lies | everywhere | the same, in a run of its own: what was acknowledged may be lost, but not turn into something else |
+//! | Fault | Superblock | Checkpoint | Log tail | Sealed segments |
+//! |---|---|---|---|---|
+//! | Crash: unsynced writes lost, kept, reordered, torn by sector, on each volume others; discarded bytes old, zero or garbage | everything | everything | everything | everything |
+//! | Crash during recovery | everything | everything | everything | everything |
+//! | Write or sync fails, no space, a volume gone | everything, and no success is reported until the store is opened again | the same | the same | the same |
+//! | The same while the store is opened | the open fails with a device's error, or succeeds; the next one owes everything | the same | the same | the same |
+//! | A read fails once | an error, or the other copy serves; nothing is lost | an error | an error | an error |
+//! | Latency | everything | everything | everything | everything |
+//! | Bit rot, a misdirected write | everything, with a warning (one copy) | detection: the store is not opened | detection, but for the newest flush | detection |
+//! | Misdirected read | detection | detection | detection | detection |
+//! | Syncs that lie (runs of their own) | detection, but for what the lies covered | the same | the same | the same |
 //!
-//! The tail of the log is a zone of its own: a torn write and rot look alike there unless a later
-//! frame says that the bytes had been durable, so rot in the newest frames may cut the tail silently.
+//! Detection: never a wrong value, and no value that was lost in silence: a key that does not have
+//! its acknowledged value gives an error, or the open or the offline check reports damage.
 //!
-//! Threads: any, but the order of requests is part of a run, so a run uses one.
+//! What cannot be detected, and is not owed: frames that nothing durable says more of. Rot or a
+//! misdirected write in the frames of the newest flush looks like a torn tail, which ends there: what
+//! is left is history up to a flush before, whole. A device that acknowledged syncs and lost *all*
+//! that was written since looks like one that was never written to: what is left is history up to the
+//! last honest sync or later, whole. Losing *some* of it is told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +36,7 @@ use heliox_media::{
 };
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use crate::power::Shared;
 
 /// The simulated device's sector.
 pub(crate) const SECTOR_BYTES: u32 = 512;
@@ -75,19 +81,9 @@ struct State {
     armed: Vec<Armed>,
     /// Bits that reads see flipped, by address, until the byte is written again.
     rot: BTreeMap<u64, u8>,
-    /// Requests that change something before the power goes.
-    power_left: Option<u64>,
-    is_off: bool,
-    /// When the store was first told that something failed for good, or the power went.
-    down_at: Option<Duration>,
-    is_reported: bool,
     failure: Option<MediaError>,
     lies: u64,
-    fired: u64,
-    is_tainted: bool,
-    has_lied: bool,
     changes: u64,
-    digest: u64,
 }
 
 /// What a request has to do instead of what it was asked for.
@@ -99,9 +95,9 @@ enum Twist {
 }
 
 /// A device of a simulation.
-pub struct SimMedia {
+pub(crate) struct SimMedia {
     recording: RecordingMedia,
-    clock: Arc<Clock>,
+    shared: Arc<Shared>,
     name: Arc<str>,
     state: Mutex<State>,
 }
@@ -109,17 +105,17 @@ pub struct SimMedia {
 impl SimMedia {
     /// A device that holds `image`, all of it durable.
     #[must_use]
-    pub fn new(image: MemoryMedia, clock: Arc<Clock>) -> SimMedia {
+    pub(crate) fn new(image: MemoryMedia, shared: Arc<Shared>) -> SimMedia {
         SimMedia {
             recording: RecordingMedia::new(image),
-            clock,
+            shared,
             name: "simulated device".into(),
             state: Mutex::default(),
         }
     }
 
     /// Arms a fault.
-    pub fn arm(&self, fault: Fault) {
+    pub(crate) fn arm(&self, fault: Fault) {
         let (Fault::FailWrite(left, _)
         | Fault::FailSync(left)
         | Fault::NoSpace(left)
@@ -132,128 +128,44 @@ impl SimMedia {
         self.state.lock().armed.push(Armed { fault, left });
     }
 
+    /// Forgets all faults that wait, or go on.
+    pub(crate) fn disarm(&self) {
+        self.state.lock().armed.clear();
+    }
+
     /// Flips bits of the byte at `offset`.
-    pub fn rot(&self, offset: u64, bits: u8, taints: bool) {
-        let mut state = self.state.lock();
-        *state.rot.entry(offset).or_default() ^= bits;
-        state.fired += 1;
-        state.is_tainted |= taints;
-    }
-
-    /// The power goes at the `after`-th request from now that changes something; 0 is at once.
-    pub fn power_off(&self, after: u64) {
-        let mut state = self.state.lock();
-        state.power_left = Some(after);
-        if after == 0 {
-            self.go_off(&mut state);
-        }
-    }
-
-    /// True if the power is off.
-    #[must_use]
-    pub fn is_off(&self) -> bool {
-        self.state.lock().is_off
-    }
-
-    /// True if a write or sync has failed, or the device is off or gone: nothing may be
-    /// acknowledged.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        let state = self.state.lock();
-        state.is_off || state.failure.is_some()
-    }
-
-    /// True if the store was told that a write or sync failed.
-    #[must_use]
-    pub fn is_reported(&self) -> bool {
-        self.state.lock().is_reported
-    }
-
-    /// When the device failed for good, on the clock between events.
-    #[must_use]
-    pub fn down_at(&self) -> Option<Duration> {
-        self.state.lock().down_at
-    }
-
-    /// Says when the device before this one went down.
-    pub fn note_down_at(&self, down_at: Option<Duration>) {
-        self.state.lock().down_at = down_at;
-    }
-
-    /// True if bytes were damaged behind the store's back: only detection is owed.
-    #[must_use]
-    pub fn is_tainted(&self) -> bool {
-        self.state.lock().is_tainted
-    }
-
-    /// True if a sync has lied.
-    #[must_use]
-    pub fn has_lied(&self) -> bool {
-        self.state.lock().has_lied
-    }
-
-    /// Faults that took effect.
-    #[must_use]
-    pub fn fired(&self) -> u64 {
-        self.state.lock().fired
-    }
-
-    /// A digest of all requests that changed something, in order: two runs are the same if these
-    /// agree.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
-        self.state.lock().digest
+    pub(crate) fn rot(&self, offset: u64, bits: u8) {
+        *self.state.lock().rot.entry(offset).or_default() ^= bits;
     }
 
     /// The device as a crash now could leave it, faults that wait forgotten, rot kept.
     ///
     /// # Errors
     /// Never, unless the recording is broken.
-    pub fn crashed(&self, image_seed: u64) -> Result<SimMedia, MediaError> {
-        let image = self
-            .recording
-            .crash_image(self.recording.event_count(), image_seed)?;
-        let next = SimMedia::new(image, Arc::clone(&self.clock));
-        let state = self.state.lock();
-        let mut new = next.state.lock();
-        new.rot = state.rot.clone();
-        new.is_tainted = state.is_tainted;
-        new.has_lied = state.has_lied;
-        new.fired = state.fired;
-        new.digest = state.digest ^ image_seed;
-        drop(new);
-        Ok(next)
+    pub(crate) fn crashed(&self, seed: u64, shared: &Arc<Shared>) -> Result<SimMedia, MediaError> {
+        let at_event = self.recording.event_count();
+        let image = self.recording.crash_image(at_event, seed)?;
+        Ok(self.successor(image, shared))
     }
 
-    /// A copy of what the device holds now, rot included, for a check of the whole store.
-    ///
-    /// # Errors
-    /// Never, unless the recording is broken.
-    pub fn copy(&self) -> Result<SimMedia, MediaError> {
-        let next = SimMedia::new(self.recording.live_image(), Arc::clone(&self.clock));
-        let state = self.state.lock();
-        let mut new = next.state.lock();
-        new.rot = state.rot.clone();
-        new.is_tainted = state.is_tainted;
-        new.has_lied = state.has_lied;
-        new.fired = state.fired;
-        new.digest = state.digest;
-        drop(new);
-        drop(state);
-        Ok(next)
+    /// A copy of what the device holds now, rot included.
+    #[must_use]
+    pub(crate) fn copy(&self, shared: &Arc<Shared>) -> SimMedia {
+        self.successor(self.recording.live_image(), shared)
+    }
+
+    fn successor(&self, image: MemoryMedia, shared: &Arc<Shared>) -> SimMedia {
+        let mut next = SimMedia::new(image, Arc::clone(shared));
+        next.state.get_mut().rot = self.state.lock().rot.clone();
+        next
     }
 
     /// Reads without faults, rot or rules: to find the zones of the store.
     ///
     /// # Errors
     /// `OutOfRange`.
-    pub fn peek(&self, offset: u64, bytes: &mut [u8]) -> Result<(), MediaError> {
+    pub(crate) fn peek(&self, offset: u64, bytes: &mut [u8]) -> Result<(), MediaError> {
         self.recording.live_image().peek(offset, bytes)
-    }
-
-    fn go_off(&self, state: &mut State) {
-        state.is_off = true;
-        state.down_at.get_or_insert(self.clock.ticked());
     }
 
     fn error(&self, operation: Operation, offset: u64, len: usize, errno: i32) -> MediaError {
@@ -268,10 +180,10 @@ impl SimMedia {
 
     /// Counts a request, and finds what must become of it.
     fn enter(&self, operation: Operation) -> Twist {
-        let mut state = self.state.lock();
-        if state.is_off {
+        if self.shared.is_off() {
             return Twist::Fail(EIO, 0);
         }
+        let mut state = self.state.lock();
         let mut twist = Twist::None;
         let mut n = 0;
         while n < state.armed.len() {
@@ -294,14 +206,13 @@ impl SimMedia {
                 n += 1;
             }
             if !matches!(fault, Fault::Gone(_)) || state.failure.is_none() {
-                state.fired += 1;
+                self.shared.note_fired();
             }
             twist = self.fire(&mut state, fault, operation, twist);
         }
         if operation == Operation::Sync && state.lies > 0 {
             state.lies -= 1;
-            state.has_lied = true;
-            state.is_tainted = true;
+            self.shared.note_lie();
             return Twist::Lie;
         }
         twist
@@ -314,17 +225,17 @@ impl SimMedia {
             Fault::NoSpace(_) => Twist::Fail(ENOSPC, 0),
             Fault::Gone(_) => {
                 if state.failure.is_none() {
-                    state.down_at.get_or_insert(self.clock.ticked());
+                    self.shared.note_down();
                     state.failure = Some(self.error(operation, 0, 0, ENODEV));
                 }
                 Twist::Fail(ENODEV, 0)
             }
             Fault::Latency(_, micros) => {
-                self.clock.sleep(Duration::from_micros(micros));
+                self.shared.clock.sleep(Duration::from_micros(micros));
                 twist
             }
             Fault::MisdirectRead(_, sectors) | Fault::MisdirectWrite(_, sectors) => {
-                state.is_tainted = true;
+                self.shared.note_damage();
                 Twist::Misdirect(sectors)
             }
             Fault::LieSync(_, count) => {
@@ -336,32 +247,20 @@ impl SimMedia {
 
     /// Counts a request that changes something; true if the power goes with it.
     fn count_change(&self, what: u64, offset: u64, data: &[u8]) -> bool {
-        let mut state = self.state.lock();
-        if state.is_off {
-            return false;
+        let is_last = self.shared.count_change(what, offset, data);
+        if let Some(is_last) = is_last {
+            self.state.lock().changes += 1;
+            return is_last;
         }
-        state.changes += 1;
-        state.digest = digest(state.digest, &what.to_le_bytes());
-        state.digest = digest(state.digest, &offset.to_le_bytes());
-        state.digest = digest(state.digest, data);
-        let Some(left) = state.power_left.as_mut() else {
-            return false;
-        };
-        *left = left.saturating_sub(1);
-        let is_last = *left == 0;
-        if is_last {
-            self.go_off(&mut state);
-        }
-        is_last
+        false
     }
 
     fn check_sticky(&self) -> Result<(), MediaError> {
-        let mut state = self.state.lock();
-        match &state.failure {
+        let failure = self.state.lock().failure.clone();
+        match failure {
             None => Ok(()),
             Some(cause) => {
-                let cause = cause.clone();
-                state.is_reported = true;
+                self.shared.note_reported();
                 Err(MediaError::Failed {
                     device: Arc::clone(&self.name),
                     cause: Box::new(cause),
@@ -371,10 +270,9 @@ impl SimMedia {
     }
 
     fn stick(&self, error: MediaError) -> MediaError {
-        let mut state = self.state.lock();
-        state.is_reported = true;
-        state.down_at.get_or_insert(self.clock.ticked());
-        state.failure.get_or_insert(error.clone());
+        self.shared.note_reported();
+        self.shared.note_down();
+        self.state.lock().failure.get_or_insert(error.clone());
         error
     }
 
@@ -425,20 +323,6 @@ fn concerns(fault: Fault, operation: Operation) -> bool {
     }
 }
 
-fn digest(seed: u64, bytes: &[u8]) -> u64 {
-    let mut sum = seed;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        if let Some(head) = word.get_mut(..chunk.len()) {
-            head.copy_from_slice(chunk);
-        }
-        sum = (sum ^ u64::from_le_bytes(word))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29);
-    }
-    sum
-}
-
 impl Media for SimMedia {
     fn geometry(&self) -> Geometry {
         self.recording.geometry()
@@ -478,7 +362,7 @@ impl Media for SimMedia {
             Twist::Fail(errno, sectors) => {
                 let bytes = (sectors * u64::from(SECTOR_BYTES)) as usize;
                 let part = data.get(..bytes).unwrap_or(data);
-                if !self.is_off() {
+                if !self.shared.is_off() {
                     self.recording.write_at(offset, part)?;
                 }
                 Err(self.stick(self.error(Operation::Write, offset, data.len(), errno)))

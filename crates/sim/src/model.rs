@@ -65,6 +65,10 @@ pub(crate) struct Model {
     pub now: State,
     durable: State,
     since: Vec<StepTaken>,
+    /// What was synced is kept apart all the same, since damage may take it back.
+    keeps_history: bool,
+    /// How many of the steps were there at each sync; ascending, only where history is kept.
+    syncs: Vec<usize>,
     /// Changes of operations that failed: their keys may have either value until the next open.
     uncertain: BTreeSet<(u8, Key)>,
     uncertain_spaces: BTreeSet<u8>,
@@ -91,7 +95,19 @@ fn apply(state: &mut State, change: &Change) {
     }
 }
 
+/// What may be found of a key where something else is wanted: keyspace, key, wanted, found.
+pub(crate) type Rule<'a> = &'a dyn Fn(u8, &Key, Option<Value>, Option<Found1>) -> bool;
+
 impl Model {
+    /// A model of a store that may be damaged: what was synced can still be told from what was not.
+    #[must_use]
+    pub(crate) fn with_history() -> Model {
+        Model {
+            keeps_history: true,
+            ..Model::default()
+        }
+    }
+
     /// A step that was acknowledged.
     pub(crate) fn step(&mut self, changes: Vec<Change>, bounded: Option<BoundedAck>) {
         if changes.is_empty() {
@@ -142,8 +158,8 @@ impl Model {
     ///
     /// # Errors
     /// The first keys that differ, in words.
-    pub(crate) fn equals(&self, found: &Found, now_ms: u64) -> Result<(), String> {
-        let differ = differences(&self.now, found, now_ms);
+    pub(crate) fn equals(&self, found: &Found, now_ms: u64, rule: Rule<'_>) -> Result<(), String> {
+        let differ = differences(&self.now, found, now_ms, rule);
         if differ.is_empty() || !self.uncertain.is_empty() || !self.uncertain_spaces.is_empty() {
             return Ok(());
         }
@@ -156,6 +172,26 @@ impl Model {
 
     /// Everything so far survives any crash.
     pub(crate) fn sync(&mut self) {
+        if self.keeps_history {
+            let all = self.since.len();
+            if self.syncs.last() != Some(&all) {
+                self.syncs.push(all);
+            }
+            return;
+        }
+        self.fold();
+    }
+
+    /// Before which step damage of so many places may end history without a trace: each can hide
+    /// one flush, the newest, and then the one before it.
+    #[must_use]
+    pub(crate) fn silent_from(&self, damages: u64) -> usize {
+        let mut syncs = self.syncs.iter().rev();
+        syncs.nth(damages as usize).copied().unwrap_or_default()
+    }
+
+    fn fold(&mut self) {
+        self.syncs.clear();
         for step in std::mem::take(&mut self.since) {
             for change in &step.changes {
                 apply(&mut self.durable, change);
@@ -170,13 +206,18 @@ impl Model {
         held.lives_at(now_ms).then_some(held.value)
     }
 
-    /// How many of the steps since the last sync `found` shows.
+    /// How many of the steps since the last sync `found` shows, keys compared by `rule`.
     ///
     /// # Errors
     /// In words, if it shows no prefix of them.
-    pub(crate) fn prefix_of(&self, found: &Found, now_ms: u64) -> Result<usize, String> {
+    pub(crate) fn prefix_of(
+        &self,
+        found: &Found,
+        now_ms: u64,
+        rule: Rule<'_>,
+    ) -> Result<usize, String> {
         let mut state = self.durable.clone();
-        let mut differ = differences(&state, found, now_ms);
+        let mut differ = differences(&state, found, now_ms, rule);
         // The longest fitting prefix: steps that changed nothing visible count as kept.
         let mut fitting = differ.is_empty().then_some(0);
         let mut best = (differ.len(), 0, sample(&differ));
@@ -184,7 +225,7 @@ impl Model {
             for change in &step.changes {
                 apply(&mut state, change);
                 let Change::Set(space, key, _) = change else {
-                    differ = differences(&state, found, now_ms);
+                    differ = differences(&state, found, now_ms, rule);
                     continue;
                 };
                 let held = state.get(space).and_then(|m| m.get(key));
@@ -192,7 +233,7 @@ impl Model {
                 let has = found.get(space).and_then(|m| m.get(key)).copied();
                 let place = (*space, Key::clone(key));
                 // Without the keyspace nothing is wanted of its keys.
-                if same(wanted, has) {
+                if rule(*space, key, wanted, has) {
                     differ.remove(&place);
                 } else {
                     differ.insert(place);
@@ -224,7 +265,7 @@ impl Model {
     /// After a crash that kept the first `kept` steps since the last sync.
     pub(crate) fn crash(&mut self, kept: usize) {
         self.since.truncate(kept);
-        self.sync();
+        self.fold();
         self.now = self.durable.clone();
         self.settle();
     }
@@ -244,6 +285,7 @@ impl Model {
             .collect();
         self.durable = self.now.clone();
         self.since.clear();
+        self.syncs.clear();
         self.settle();
     }
 
@@ -273,7 +315,7 @@ pub(crate) fn same(wanted: Option<Value>, found: Option<Found1>) -> bool {
     }
 }
 
-fn differences(state: &State, found: &Found, now_ms: u64) -> BTreeSet<(u8, Key)> {
+fn differences(state: &State, found: &Found, now_ms: u64, rule: Rule<'_>) -> BTreeSet<(u8, Key)> {
     let mut differ = BTreeSet::new();
     let (no_map, no_found) = (Map::new(), BTreeMap::new());
     for space in state.keys().chain(found.keys()) {
@@ -284,7 +326,7 @@ fn differences(state: &State, found: &Found, now_ms: u64) -> BTreeSet<(u8, Key)>
         let there = found.get(space).unwrap_or(&no_found);
         for key in map.keys().chain(there.keys()) {
             let held = map.get(key).filter(|h| h.lives_at(now_ms));
-            if !same(held.map(|h| h.value), there.get(key).copied()) {
+            if !rule(*space, key, held.map(|h| h.value), there.get(key).copied()) {
                 differ.insert((*space, Key::clone(key)));
             }
         }

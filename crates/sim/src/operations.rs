@@ -13,7 +13,7 @@ use crate::checkers::space_name;
 use crate::keys::{Key, Value};
 use crate::model::{BoundedAck, Change, Held};
 use crate::script::{Ack, Event};
-use crate::world::{Checked, World};
+use crate::world::{reported, Checked, World};
 
 /// A keyspace of the store and a key of the run.
 pub(crate) struct Place {
@@ -97,6 +97,24 @@ impl World {
         })
     }
 
+    /// Before a write, with weak fingerprints: a key that its own entry no longer leads to is
+    /// written beside it, and what it was may come back.
+    fn touch(&mut self, place: &Place) {
+        if !self.has_strangers() {
+            return;
+        }
+        let is_wanted = self.model.get(place.space, &place.key, self.now_ms());
+        if is_wanted.is_some() && matches!(place.keyspace.get(&place.key), Ok(None)) {
+            self.lost.insert((place.space, Key::clone(&place.key)));
+        }
+    }
+
+    /// True if a key may be missing that is there, or there that was deleted.
+    fn may_hide(&self, place: &Place, was: Option<Value>) -> bool {
+        let is_lost = || self.lost.contains(&(place.space, Key::clone(&place.key)));
+        self.has_strangers() && (was.is_some() || is_lost())
+    }
+
     fn attempt(&self, what: &'static str, ack: Ack) -> Attempt {
         Attempt {
             what,
@@ -170,7 +188,7 @@ impl World {
 
     pub(crate) fn store_failed(&self) -> bool {
         let health = self.store.as_ref().map(|s| s.stats().health);
-        matches!(health, Some(heliox::Health::ReadOnly { .. }))
+        matches!(health, Some(heliox::Health::Failed { .. }))
     }
 
     /// An error of the device must have a fault behind it.
@@ -189,6 +207,7 @@ impl World {
         let Some(place) = self.place(space, key)? else {
             return Ok(());
         };
+        self.touch(&place);
         let value = self.next_value(len);
         let mut options = self.write_options(ack);
         if let Some(ttl) = ttl {
@@ -206,6 +225,7 @@ impl World {
         let Some(place) = self.place(space, key)? else {
             return Ok(());
         };
+        self.touch(&place);
         let attempt = self.attempt("delete", ack);
         let options = self.write_options(ack);
         let done = place.keyspace.delete_with(&place.key, &options);
@@ -227,7 +247,8 @@ impl World {
         };
         let value = self.next_value(len);
         let was = self.model.get(space, &place.key, self.now_ms());
-        let is_sure = !self.model.is_uncertain(space, &place.key) && !self.is_lenient();
+        self.touch(&place);
+        let is_sure = !self.model.is_uncertain(space, &place.key) && !self.may_hide(&place, was);
         let (name, attempt) = match if_there {
             true => ("replace", self.attempt("replace", Ack::Bounded)),
             false => ("insert", self.attempt("insert", Ack::Bounded)),
@@ -239,9 +260,9 @@ impl World {
         };
         if let Ok(done) = &done {
             if is_sure && *done != (was.is_some() == if_there) {
-                return Err(format!(
+                self.expect_told(format!(
                     "{name} of {space}/{key} said {done}, it was {was:?}"
-                ));
+                ))?;
             }
         }
         let held = Held {
@@ -259,6 +280,7 @@ impl World {
         let Some(place) = self.place(space, key)? else {
             return Ok(());
         };
+        self.touch(&place);
         let attempt = self.attempt("take", Ack::Bounded);
         let done = place.keyspace.take(&place.key);
         if let Ok(taken) = &done {
@@ -275,6 +297,7 @@ impl World {
         let Some(place) = self.place(space, key)? else {
             return Ok(());
         };
+        self.touch(&place);
         let attempt = self.attempt("update", Ack::Bounded);
         let mut old = None;
         let mut made: Option<Value> = None;
@@ -321,6 +344,7 @@ impl World {
             let Some(place) = space.map_or(Ok(None), |s| self.place(*s, key))? else {
                 continue;
             };
+            self.touch(&place);
             let value = self.next_value(len);
             let held = (!is_delete).then(|| Held {
                 value,
@@ -458,6 +482,24 @@ impl World {
             }
             _ => Err(format!("{what}: {error}")),
         }
+    }
+
+    /// What a scrub's step owes: an error of the device ends the step and not the store, and no damage
+    /// is told where none was done.
+    pub(crate) fn after_scrub(&mut self, done: Result<()>) -> Checked {
+        if let Err(error) = &done {
+            self.is_failed |= self.media.has_failed() || self.store_failed();
+            let is_devices = matches!(error.kind(), ErrorKind::Io | ErrorKind::Failed);
+            if !is_devices && !self.media.is_tainted() {
+                return Err(format!("a scrub: {error}"));
+            }
+            self.expect_fault("a scrub", error)?;
+        }
+        let damage = self.store.as_ref().map(reported).unwrap_or_default();
+        if damage.is_empty() || self.media.is_tainted() {
+            return Ok(());
+        }
+        Err(format!("a scrub reports damage: {damage:?}"))
     }
 }
 

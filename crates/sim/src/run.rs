@@ -60,7 +60,8 @@ pub fn replay(setup: &Setup, events: &[Event]) -> Report {
 }
 
 fn drive(setup: &Setup, events: &[Event]) -> Report {
-    let world = match World::new(setup) {
+    heliox_media::keep_large_buffers();
+    let world = match World::new(setup, events.iter().any(Event::damages)) {
         Ok(world) => Arc::new(Mutex::new(world)),
         Err(error) => {
             return Report {
@@ -111,9 +112,14 @@ fn take_turn(world: &Weak<Mutex<World>>) {
 }
 
 fn all_events(world: &Arc<Mutex<World>>, events: &[Event], done: &mut usize) -> Checked {
+    let mut n = 0;
+    // Faults in the creation of the store.
+    while let Some(Event::ArmOpen(volume, fault)) = events.get(n) {
+        world.lock().open_faults.push((*volume, *fault));
+        n += 1;
+    }
     world.lock().open()?;
     let mut failing = 0;
-    let mut n = 0;
     while let Some(event) = events.get(n) {
         *done = n;
         n += 1;
@@ -186,6 +192,9 @@ fn run_step(world: &Arc<Mutex<World>>, step: Step) -> Checked {
     while let Some((_, event)) = world.waiting.pop_front() {
         world.operate(event)?;
     }
+    if step == Step::Scrub {
+        return world.after_scrub(done);
+    }
     world.after_step(step_name(step), done)
 }
 
@@ -197,6 +206,7 @@ fn step_name(step: Step) -> &'static str {
         Step::Sweep => "a sweep",
         Step::Checkpoint => "a checkpoint",
         Step::Seal => "sealing",
+        Step::Scrub => "a scrub",
     }
 }
 
@@ -206,8 +216,12 @@ impl World {
         match event {
             Event::Reopen => self.reopen(),
             Event::Tick(micros) => self.tick(micros),
-            Event::Arm(fault) => {
-                self.media.arm(fault);
+            Event::Arm(volume, fault) => {
+                self.media.arm(volume, fault);
+                Ok(())
+            }
+            Event::ArmOpen(volume, fault) => {
+                self.open_faults.push((volume, fault));
                 Ok(())
             }
             Event::Rot(zone, pick) => self.rot(zone, pick),

@@ -18,8 +18,10 @@ pub struct Setup {
     pub keys: u32,
     /// Families of keys, a bit each.
     pub families: u8,
-    /// The device's length in MiB.
+    /// Bytes of all devices together, in MiB.
     pub device_mib: u64,
+    /// How many devices there are.
+    pub volumes: u8,
     /// The store's memory budget in MiB.
     pub memory_mib: u64,
     /// Bits of a fingerprint: 31, or few of them, so that strangers are common.
@@ -46,7 +48,7 @@ pub enum Ack {
 /// A part of the device that rots by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Zone {
-    /// The older of the two superblock copies.
+    /// One of the two superblock copies.
     Superblock,
     /// A segment of the newest checkpoint.
     Checkpoint,
@@ -100,12 +102,29 @@ pub enum Event {
     InPause(u32),
     /// So many microseconds pass.
     Tick(u64),
-    Arm(Fault),
+    /// A fault of one volume.
+    Arm(u8, Fault),
+    /// A fault of one volume that begins to count with the next open.
+    ArmOpen(u8, Fault),
     /// Flips bits somewhere in a zone.
     Rot(Zone, u64),
     /// The power goes: after so many requests that change something, leaving the image of a seed;
     /// again, if not 0, after so many of the recovery, leaving the image of another.
     Crash(u64, u64, u64, u64),
+}
+
+impl Event {
+    /// True if bytes may be damaged behind the store's back, beyond what it can mend.
+    pub(crate) fn damages(&self) -> bool {
+        use Fault::{LieSync, MisdirectRead, MisdirectWrite};
+        match self {
+            Event::Rot(zone, _) => *zone != Zone::Superblock,
+            Event::Arm(_, fault) | Event::ArmOpen(_, fault) => {
+                matches!(fault, MisdirectRead(..) | MisdirectWrite(..) | LieSync(..))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The script as a test that can be pasted.
@@ -116,7 +135,9 @@ pub fn as_test(setup: &Setup, events: &[Event], violation: &str) -> String {
         let _ = writeln!(text, "// {line}");
     }
     let _ = writeln!(text, "#[test]\nfn seed_{}() {{", setup.seed);
+    let _ = writeln!(text, "    #[allow(unused_imports)]");
     let _ = writeln!(text, "    use heliox::Step::*;");
+    let _ = writeln!(text, "    #[allow(unused_imports)]");
     let _ = writeln!(
         text,
         "    use heliox_sim::{{Ack::*, Event::*, Fault::*, Zone::*}};"

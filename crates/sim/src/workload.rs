@@ -24,8 +24,8 @@ enum Trouble {
 }
 
 /// One batch in so many meets a crash, and so does one background step in so many.
-const CRASH_IN_BATCHES: u64 = 60;
-const CRASH_IN_STEPS: u64 = 12;
+const CRASH_IN_BATCHES: u64 = 100;
+const CRASH_IN_STEPS: u64 = 20;
 
 struct Swarm {
     random: Random,
@@ -95,7 +95,9 @@ const KINDS: [(Kind, u64); 21] = [
 pub fn generate(seed: u64, events: usize) -> (Setup, Vec<Event>) {
     let mut swarm = Swarm::new(seed);
     let setup = swarm.setup;
-    let mut script: Vec<Event> = (0..SPACES as u8).map(Event::CreateSpace).collect();
+    let mut script = Vec::new();
+    swarm.faults_of_open(false, &mut script);
+    script.extend((0..SPACES as u8).map(Event::CreateSpace));
     while script.len() < events {
         let late = script.len() * 3 > events * 2;
         swarm.next(late, &mut script);
@@ -112,9 +114,11 @@ impl Swarm {
             keys: pick(&mut random, &[12, 60, 300, 1500, 4000]) as u32,
             families: (1 << random.below(8) | random.next() & random.next() & 0xff) as u8,
             device_mib: pick(&mut random, &[66, 66, 80, 120]),
+            volumes: pick(&mut random, &[1, 1, 2, 3]) as u8,
             memory_mib: pick(&mut random, &[16, 24, 64]),
             fingerprint_bits: if has_strangers {
-                2 + random.below(8) as u32
+                // Many of them, or few.
+                2 + random.below(13) as u32
             } else {
                 31
             },
@@ -136,7 +140,7 @@ impl Swarm {
         Swarm {
             kinds: kinds.to_vec(),
             value_bytes: pick(&mut random, &[100, 100, 100, 1000, 6000]),
-            crash_every: pick(&mut random, &[500, 3000, 8000]),
+            crash_every: pick(&mut random, &[800, 4000, 10_000]),
             seal_every: pick(&mut random, &[100, 500, 2000, 100_000]),
             hot: pick(&mut random, &[1, 2, 10]),
             random,
@@ -151,6 +155,7 @@ impl Swarm {
 
     fn next(&mut self, late: bool, script: &mut Vec<Event>) {
         if self.one_in(self.crash_every) {
+            self.faults_of_open(late, script);
             let crash = self.crash();
             script.push(crash);
         }
@@ -179,6 +184,9 @@ impl Swarm {
                 let image = self.random.next();
                 script.push(Event::Crash(after, image, 0, 0));
             }
+            if kind == Kind::Reopen {
+                self.faults_of_open(late, script);
+            }
             script.push(event);
         }
     }
@@ -204,7 +212,10 @@ impl Swarm {
             0..=39 => self.random.below(9),
             40..=59 => self.random.below(8 * most),
             // In chunks.
-            60 if self.setup.device_mib > 100 => (1 << 20) + self.random.below(200_000),
+            // With weak fingerprints a chunk may be hidden, and its value cannot be read then.
+            60 if self.setup.device_mib > 100 && self.setup.fingerprint_bits == 31 => {
+                (1 << 20) + self.random.below(200_000)
+            }
             _ => most / 2 + self.random.below(most),
         }) as u32
     }
@@ -268,10 +279,11 @@ impl Swarm {
 
     /// A background step, often with operations in its pauses.
     fn step(&mut self, script: &mut Vec<Event>) {
-        let step = match self.random.below(12) {
+        let step = match self.random.below(14) {
             0..=4 => Step::Collect,
             5..=7 => Step::Sweep,
             8..=9 => Step::Checkpoint,
+            10..=11 => Step::Scrub,
             _ => Step::Upkeep,
         };
         if self.one_in(CRASH_IN_STEPS) {
@@ -326,22 +338,53 @@ impl Swarm {
         let sectors = 1 + self.random.below(64);
         let pick = self.random.next();
         let roll = self.random.below(12);
+        let volume = self.random.below(3) as u8;
+        let arm = |fault| Event::Arm(volume, fault);
         Some(match (self.trouble, roll) {
             (_, 0) => Event::Rot(Zone::Superblock, pick),
-            (_, 1..=2) => Event::Arm(Fault::Latency(n, 1 + pick % 300_000)),
-            (Trouble::Errors, 3..=4) => Event::Arm(Fault::FailWrite(n, sectors % 8)),
-            (Trouble::Errors, 5..=6) => Event::Arm(Fault::FailSync(n)),
-            (Trouble::Errors, 7) => Event::Arm(Fault::NoSpace(n)),
-            (Trouble::Errors, 8) => Event::Arm(Fault::Gone(n)),
-            (Trouble::Errors, _) => Event::Arm(Fault::FailRead(n)),
+            (_, 1..=2) => arm(Fault::Latency(n, 1 + pick % 300_000)),
+            (Trouble::Errors, 3..=4) => arm(Fault::FailWrite(n, sectors % 8)),
+            (Trouble::Errors, 5..=6) => arm(Fault::FailSync(n)),
+            (Trouble::Errors, 7) => arm(Fault::NoSpace(n)),
+            (Trouble::Errors, 8) => arm(Fault::Gone(n)),
+            (Trouble::Errors, _) => arm(Fault::FailRead(n)),
             (Trouble::Damage, 3..=4) if late => Event::Rot(Zone::Sealed, pick),
             (Trouble::Damage, 5) if late => Event::Rot(Zone::Tail, pick),
             (Trouble::Damage, 6) if late => Event::Rot(Zone::Checkpoint, pick),
-            (Trouble::Damage, 7..=8) if late => Event::Arm(Fault::MisdirectRead(n, sectors)),
-            (Trouble::Damage, 9..=10) if late => Event::Arm(Fault::MisdirectWrite(n, sectors)),
-            (Trouble::Lies, 3..=8) if late => Event::Arm(Fault::LieSync(n % 8, 1 + pick % 3)),
+            (Trouble::Damage, 7..=8) if late => arm(Fault::MisdirectRead(n, sectors)),
+            (Trouble::Damage, 9..=10) if late => arm(Fault::MisdirectWrite(n, sectors)),
+            (Trouble::Lies, 3..=8) if late => arm(Fault::LieSync(n % 8, 1 + pick % 3)),
             _ => return None,
         })
+    }
+
+    /// Faults that meet the next open, now and then.
+    fn faults_of_open(&mut self, late: bool, script: &mut Vec<Event>) {
+        let is_due = match self.trouble {
+            Trouble::Errors => true,
+            Trouble::Damage => late,
+            Trouble::None | Trouble::Lies => false,
+        };
+        if !is_due || self.one_in(2) {
+            return;
+        }
+        for _ in 0..1 + self.random.below(2) {
+            // A request of an open: some write, many read.
+            let (few, many) = (self.random.below(4), self.random.below(80));
+            let sectors = 1 + self.random.below(64);
+            let volume = self.random.below(3) as u8;
+            let fault = match (self.trouble, self.random.below(8)) {
+                (Trouble::Damage, 0..=3) => Fault::MisdirectRead(many, sectors),
+                (Trouble::Damage, 4..=5) => Fault::MisdirectWrite(few, sectors),
+                (_, 0) => Fault::FailWrite(few, sectors % 8),
+                (_, 1) => Fault::FailSync(few),
+                (_, 2) => Fault::NoSpace(few),
+                (_, 3) => Fault::Gone(many),
+                (_, 4) => Fault::Latency(many, sectors * 1000),
+                _ => Fault::FailRead(many),
+            };
+            script.push(Event::ArmOpen(volume, fault));
+        }
     }
 }
 

@@ -3,18 +3,20 @@
 //! Threads: one. The world stands behind a lock only so that operations can come between, in the
 //! pauses of a background step, while the step itself runs with the world unlocked.
 
-use std::collections::VecDeque;
+use std::cell::Cell;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliox::{Durability, MergeOperator, Options, Snapshot, Step, Store};
-use heliox_media::{Media, MemoryMedia};
+use heliox::{Durability, Error, ErrorKind, MergeOperator, Options, Snapshot, Step, Store};
+use heliox_media::Random;
 
+use crate::array::Array;
 use crate::checkers::{check_offline, dump};
 use crate::clock::Clock;
 use crate::keys::{self, Key, Value};
-use crate::media::{SimMedia, SECTOR_BYTES};
-use crate::model::{Model, State};
+use crate::media::Fault;
+use crate::model::{same, Found, Found1, Model, State};
 use crate::script::{Event, Setup};
 
 /// A broken promise, in words; or nothing.
@@ -25,9 +27,20 @@ pub(crate) const SEGMENT_BYTES: u64 = 4 << 20;
 /// An image is checked offline before it is opened, once in so many crashes.
 const OFFLINE_CHECK_EVERY: u64 = 4;
 /// What a store may report after faults that cost it nothing: a copy of the superblock that was
-/// damaged on purpose, and the header of a segment that a crash tore while frames of it arrived,
-/// which is told until the segment is collected.
-const EXPECTED_DAMAGE: [&str; 2] = ["superblock copy", "damaged segment header"];
+/// damaged on purpose, or could not be read.
+const EXPECTED_DAMAGE: &str = "superblock copy";
+/// How the device calls a read that it fails.
+const FAILED_READ: &str = "simulated device: read";
+/// What a check finds where weak fingerprints hide so many keys that the books of a segment no
+/// longer tell which.
+const HIDDEN: [&str; 2] = [
+    "has no entry, and nothing says why",
+    "has an entry for the older",
+];
+/// Below so many bits of a fingerprint that is common, and older versions come back.
+const SCARCE_BITS: u32 = 10;
+/// Opens that may fail one after the other: one for each fault that was armed for them, and more.
+const OPENS_MAX: u32 = 8;
 /// Parts of the bound in which time passes, with a look of the flusher after each.
 const TICKS_PER_BOUND: u64 = 16;
 
@@ -65,7 +78,7 @@ pub(crate) struct World {
     pub(crate) setup: Setup,
     pub(crate) keys: Vec<Key>,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) media: Arc<SimMedia>,
+    pub(crate) media: Arc<Array>,
     pub(crate) store: Option<Store>,
     pub(crate) model: Model,
     pub(crate) snapshots: VecDeque<(Snapshot, State)>,
@@ -83,6 +96,13 @@ pub(crate) struct World {
     pub(crate) superblock_rot: Option<u64>,
     /// The power goes soon; what the crash will leave.
     pub(crate) crash_due: Option<(u64, u64, u64)>,
+    /// Faults that wait for the next open, and their volumes.
+    pub(crate) open_faults: Vec<(u8, Fault)>,
+    /// Keys that lost their entry to a key of the same weak fingerprint when they were written, or
+    /// came back: nothing is expected of them but that their values are theirs.
+    pub(crate) lost: BTreeSet<(u8, Key)>,
+    /// The crashes and damages up to which damage was reported.
+    told: Cell<Option<(u64, u64)>>,
 }
 
 struct Mixer;
@@ -104,21 +124,23 @@ impl MergeOperator for Mixer {
 }
 
 impl World {
-    /// An empty device and no store yet.
+    /// Empty volumes and no store yet. `may_rot`: bytes may be damaged behind the store's back.
     ///
     /// # Errors
     /// In words, if the setup makes no device.
-    pub(crate) fn new(setup: &Setup) -> Result<World, String> {
+    pub(crate) fn new(setup: &Setup, may_rot: bool) -> Result<World, String> {
         let clock = Arc::new(Clock::new(setup.seed));
-        let image = MemoryMedia::new(setup.device_mib << 20, SECTOR_BYTES);
-        let image = image.map_err(|e| e.to_string())?;
+        let media = Array::new(setup.volumes, setup.device_mib << 20, &clock);
         Ok(World {
             setup: *setup,
             keys: keys::table(setup.seed, setup.families, setup.keys),
-            media: Arc::new(SimMedia::new(image, Arc::clone(&clock))),
+            media: Arc::new(media.map_err(|e| e.to_string())?),
             clock,
             store: None,
-            model: Model::default(),
+            model: match may_rot {
+                true => Model::with_history(),
+                false => Model::default(),
+            },
             snapshots: VecDeque::new(),
             tag: 0,
             counts: Counts::default(),
@@ -129,16 +151,14 @@ impl World {
             violation: None,
             superblock_rot: None,
             crash_due: None,
+            open_faults: Vec::new(),
+            lost: BTreeSet::new(),
+            told: Cell::new(None),
         })
     }
 
-    /// True if only detection is owed: bytes were damaged behind the store's back, or fingerprints
-    /// are so weak that keys hide one another.
-    #[must_use]
-    pub(crate) fn is_lenient(&self) -> bool {
-        self.media.is_tainted() || self.has_strangers()
-    }
-
+    /// True if a key may be missing, or come back: fingerprints are so weak that keys hide one
+    /// another.
     pub(crate) fn has_strangers(&self) -> bool {
         self.setup.fingerprint_bits < 31 && !self.setup.exact
     }
@@ -154,9 +174,9 @@ impl World {
         }
     }
 
-    fn options(&self, media: Arc<SimMedia>) -> Options {
+    fn options(&self, media: &Array) -> Options {
         Options::new()
-            .volumes(vec![media as Arc<dyn Media>])
+            .volumes(media.volumes())
             .segment_bytes(SEGMENT_BYTES)
             .memory_budget_bytes(self.setup.memory_mib << 20)
             .fingerprint_bits(self.setup.fingerprint_bits)
@@ -167,36 +187,161 @@ impl World {
             .simulation(Arc::clone(&self.clock) as Arc<dyn heliox::Simulation>)
     }
 
-    /// Opens the store on the device as it is, and compares it with the model.
+    /// Opens the store on the volumes as they are, with the faults that wait for this, until it is
+    /// open; then compares it with the model.
     pub(crate) fn open(&mut self) -> Checked {
-        let opened = Store::open("", &self.options(Arc::clone(&self.media)));
-        let store = match opened {
-            Ok(store) => store,
-            Err(error) if self.media.is_tainted() => {
-                // Detected; nothing more can be asked of it.
-                let _ = error;
-                self.is_over = true;
-                return Ok(());
+        for (volume, fault) in std::mem::take(&mut self.open_faults) {
+            self.media.arm(volume, fault);
+        }
+        for _ in 0..OPENS_MAX {
+            let fired = self.media.fired();
+            match Store::open("", &self.options(&self.media)) {
+                Ok(store) => {
+                    if self.opened(&store)? {
+                        self.store = Some(store);
+                        return Ok(());
+                    }
+                }
+                Err(_) if self.media.is_tainted() => {
+                    // Detected; nothing more can be asked of it.
+                    self.is_over = true;
+                    return Ok(());
+                }
+                Err(error) if self.media.fired() == fired => return Err(format!("open: {error}")),
+                Err(error) => is_of_a_device(&error)?,
             }
-            Err(error) => return Err(format!("open: {error}")),
-        };
-        let mut damage = store.damage();
-        damage.retain(|d| !EXPECTED_DAMAGE.iter().any(|words| d.contains(words)));
-        if !damage.is_empty() && !self.is_lenient() {
+            self.restart()?;
+        }
+        Err("the store does not open any more, and no fault is left to explain it".to_owned())
+    }
+
+    /// The process ends while the store was being opened, or the power goes, and the fault with it.
+    fn restart(&mut self) -> Checked {
+        let down_at = self.media.down_at();
+        self.media.power_off(0);
+        let mut random = Random::new(self.setup.seed ^ self.counts.crashes << 32);
+        match random.below(2) {
+            0 => self.media = Arc::new(self.media.copy()),
+            _ => self.replace_media(random.next())?,
+        }
+        self.media.note_down_at(down_at);
+        Ok(())
+    }
+
+    /// Compares a store that was just opened with the model; false if a fault keeps it from being
+    /// read.
+    fn opened(&mut self, store: &Store) -> Result<bool, String> {
+        let fired = self.media.fired();
+        let is_tainted = self.media.is_tainted();
+        let mut found = dump(store, is_tainted);
+        if found.is_err() && self.media.fired() > fired && !self.media.is_broken() {
+            // A read failed on purpose.
+            self.media.disarm();
+            found = dump(store, is_tainted);
+        }
+        if found.is_err() && self.media.is_broken() {
+            return Ok(false);
+        }
+        let (found, errors) = found?;
+        let damage = reported(store);
+        self.is_failed = false;
+        if is_tainted {
+            if errors > 0 || !damage.is_empty() {
+                self.note_told();
+            }
+            return self.opened_damaged(&found).map(|()| true);
+        }
+        if !damage.is_empty() {
             return Err(format!("open reports damage: {damage:?}"));
         }
-        let found = dump(&store, self.media.is_tainted());
-        self.store = Some(store);
-        self.is_failed = false;
-        let found = found?;
-        if self.is_lenient() {
-            self.model.adopt(&found);
-            return Ok(());
-        }
-        let kept = self.model.prefix_of(&found, self.now_ms())?;
+        let kept = self
+            .model
+            .prefix_of(&found, self.now_ms(), &|s, k: &Key, w, f| {
+                self.is_allowed(s, k, w, f)
+            })?;
         self.check_bound(kept)?;
         self.model.crash(kept);
+        self.note_returned(&found);
+        Ok(true)
+    }
+
+    /// What was found on damaged media: history up to where damage may end it in silence, or
+    /// something is told.
+    fn opened_damaged(&mut self, found: &Found) -> Checked {
+        let least = self.model.silent_from(self.media.rots());
+        let rule = |s, k: &Key, w, f| self.is_allowed(s, k, w, f);
+        match self.model.prefix_of(found, self.now_ms(), &rule) {
+            Ok(kept) if kept >= least => self.model.crash(kept),
+            Ok(kept) => {
+                self.model.adopt(found);
+                self.expect_told(format!("steps {kept} to {least} were synced and are gone"))?;
+            }
+            Err(words) => {
+                self.model.adopt(found);
+                self.expect_told(words)?;
+            }
+        }
+        self.note_returned(found);
         Ok(())
+    }
+
+    /// Something is not as it should be: a broken promise, unless bytes were damaged and the store
+    /// tells of it.
+    pub(crate) fn expect_told(&self, words: String) -> Checked {
+        if !self.media.is_tainted() {
+            return Err(words);
+        }
+        if self.told.get() == Some(self.told_now()) {
+            return Ok(());
+        }
+        let damage = self.store.as_ref().map(reported).unwrap_or_default();
+        let is_told = !damage.is_empty() || self.check_offline("damaged", true).is_err();
+        if is_told {
+            self.note_told();
+            return Ok(());
+        }
+        Err(format!("damage was not told: {words}"))
+    }
+
+    pub(crate) fn note_told(&self) {
+        self.told.set(Some(self.told_now()));
+    }
+
+    fn told_now(&self) -> (u64, u64) {
+        (self.counts.crashes, self.media.damages())
+    }
+
+    /// True if this may be found of a key: what is wanted, and with weak fingerprints what
+    /// strangers do.
+    pub(crate) fn is_allowed(
+        &self,
+        space: u8,
+        key: &Key,
+        wanted: Option<Value>,
+        found: Option<Found1>,
+    ) -> bool {
+        if same(wanted, found) {
+            return true;
+        }
+        let is_stranger = wanted.is_none() || found.is_none();
+        let is_common = self.setup.fingerprint_bits < SCARCE_BITS;
+        self.has_strangers()
+            && (is_common || is_stranger || self.lost.contains(&(space, Key::clone(key))))
+    }
+
+    /// With weak fingerprints, keys that are there and should not be: nothing is expected of them
+    /// any more.
+    fn note_returned(&mut self, found: &Found) {
+        if !self.has_strangers() {
+            return;
+        }
+        for (space, map) in found {
+            for key in map.keys() {
+                if self.model.get(*space, key, self.now_ms()).is_none() {
+                    self.lost.insert((*space, Key::clone(key)));
+                }
+            }
+        }
     }
 
     /// What `Bounded` promises: how much, and how old, what a crash loses may be.
@@ -236,7 +381,7 @@ impl World {
         self.replace_media(image)?;
         if again > 0 {
             self.media.power_off(again);
-            let opened = Store::open("", &self.options(Arc::clone(&self.media)));
+            let opened = Store::open("", &self.options(&self.media));
             match opened {
                 Err(error) if !self.media.is_off() && !self.media.is_tainted() => {
                     return Err(format!("open: {error}"));
@@ -249,8 +394,8 @@ impl World {
         }
         let rotten = self.rot_superblock()?;
         let is_due = self.counts.crashes.is_multiple_of(OFFLINE_CHECK_EVERY);
-        if is_due && !rotten && !self.is_lenient() {
-            self.check_offline("the image of a crash", &EXPECTED_DAMAGE)?;
+        if is_due && !rotten && !self.media.is_tainted() {
+            self.check_offline("the image of a crash", true)?;
         }
         self.media.note_down_at(down_at);
         let opened = self.open();
@@ -265,10 +410,15 @@ impl World {
         Ok(())
     }
 
-    /// Verifies the whole store, index against log, accounts against a scan.
-    pub(crate) fn check_offline(&self, what: &str, expected: &[&str]) -> Checked {
-        let copy = self.media.copy().map_err(|e| e.to_string())?;
-        check_offline(&self.options(Arc::new(copy)), expected).map_err(|e| format!("{what}: {e}"))
+    /// Verifies the whole store, index against log, accounts against a scan. `is_rough`: one copy
+    /// of the superblock may be damaged.
+    pub(crate) fn check_offline(&self, what: &str, is_rough: bool) -> Checked {
+        let mut expected: Vec<&str> = is_rough.then_some(EXPECTED_DAMAGE).into_iter().collect();
+        if self.has_strangers() {
+            expected.extend(HIDDEN);
+        }
+        let options = self.options(&self.media.copy());
+        check_offline(&options, &expected).map_err(|e| format!("{what}: {e}"))
     }
 
     /// Closes the store in order, checks it, opens it.
@@ -287,11 +437,11 @@ impl World {
         }
         match closed {
             Err(_) if self.media.is_tainted() => return self.crash(self.tag, 0, 0),
-            Err(error) if error.kind() == heliox::ErrorKind::Full => {
+            Err(error) if error.kind() == ErrorKind::Full => {
                 return self.crash(self.tag, 0, 0);
             }
             // A read that failed once: as after a crash, but nothing is lost by it.
-            Err(error) if error.kind() == heliox::ErrorKind::Io => {
+            Err(error) if error.kind() == ErrorKind::Io => {
                 return self.crash(self.tag, 0, 0);
             }
             Err(error) => return Err(format!("close: {error}")),
@@ -300,10 +450,10 @@ impl World {
         if !self.media.has_lied() {
             self.model.sync();
         }
-        if !self.is_lenient() {
-            self.check_offline("closed in order", &EXPECTED_DAMAGE[1..])?;
+        if !self.media.is_tainted() {
+            self.check_offline("closed in order", false)?;
         }
-        self.media = Arc::new(self.media.copy().map_err(|e| e.to_string())?);
+        self.media = Arc::new(self.media.copy());
         self.open()
     }
 
@@ -330,5 +480,21 @@ impl World {
         };
         let done = store.step_of(Step::Flush).map(|_| ());
         self.after_step("flush", done)
+    }
+}
+
+/// What the store reports, but for what was damaged on purpose at no cost, and places that it could not
+/// read while the device was told to fail.
+pub(crate) fn reported(store: &Store) -> Vec<String> {
+    let mut damage = store.damage();
+    damage.retain(|words| !words.contains(EXPECTED_DAMAGE) && !words.contains(FAILED_READ));
+    damage
+}
+
+/// An open that fails with the device says so, and nothing else.
+fn is_of_a_device(error: &Error) -> Checked {
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::Failed | ErrorKind::Full => Ok(()),
+        _ => Err(format!("open on a failing device: {error}")),
     }
 }

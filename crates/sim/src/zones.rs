@@ -2,12 +2,12 @@
 //!
 //! Threads: the caller's.
 
-use heliox_format::label::HEAD_BYTES;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{Superblock, SUPERBLOCK_OFFSETS};
 use heliox_media::Random;
 
-use crate::media::{SimMedia, SECTOR_BYTES};
+use crate::array::Array;
+use crate::media::SECTOR_BYTES;
 use crate::script::Zone;
 use crate::world::{Checked, World, SEGMENT_BYTES};
 
@@ -17,26 +17,26 @@ const TRIES: u64 = 64;
 /// Segments of the log, newest first, that count as its tail.
 const TAIL_SEGMENTS: usize = 2;
 
-fn superblocks(media: &SimMedia) -> Vec<Superblock> {
+fn superblocks(media: &Array) -> Vec<Superblock> {
     let read = |&offset: &u64| {
         let mut block = vec![0; BLOCK_BYTES as usize];
-        media.peek(offset, &mut block).ok()?;
+        media.peek_head(offset, &mut block).ok()?;
         Superblock::decode(offset, &block).ok()
     };
     SUPERBLOCK_OFFSETS.iter().filter_map(read).collect()
 }
 
-/// First bytes of the zone's segments on the device.
-fn segments(media: &SimMedia, superblock: &Superblock, zone: Zone) -> Vec<u64> {
+/// First addresses of the zone's segments.
+fn segments(media: &Array, superblock: &Superblock, zone: Zone) -> Vec<u64> {
     let mut found: Vec<(SegmentHeader, u64)> = Vec::new();
     for n in 0..u64::from(superblock.segments) {
         let address = n * SEGMENT_BYTES;
         let mut sector = vec![0; SECTOR_BYTES as usize];
-        if media.peek(HEAD_BYTES + address, &mut sector).is_err() {
+        if media.peek(address, &mut sector).is_err() {
             continue;
         }
         if let Ok(header) = SegmentHeader::decode(superblock.salt(), address, &sector) {
-            found.push((header, HEAD_BYTES + address));
+            found.push((header, address));
         }
     }
     found.sort_by_key(|(header, _)| std::cmp::Reverse(header.birth));
@@ -79,7 +79,7 @@ impl World {
                 continue;
             }
             let offset = block + random.below(BLOCK_BYTES);
-            self.media.rot(offset, 1 << random.below(8), true);
+            self.media.rot(offset, 1 << random.below(8));
             break;
         }
         Ok(())
@@ -102,7 +102,7 @@ impl World {
         };
         // The first bytes are under the checksum whatever the superblock holds.
         let offset = offset + random.below(64);
-        self.media.rot(offset, 1 << random.below(8), false);
+        self.media.rot_head(offset, 1 << random.below(8));
         Ok(true)
     }
 }

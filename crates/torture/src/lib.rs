@@ -5,6 +5,8 @@
 //! - [`power`]: a recorded run of many threads is cut at every sync, and every image that the device
 //!   may then hold is opened: all of them where they are few.
 //! - [`linear`]: histories of threads on a few keys are searched for an order that explains them.
+//! - [`soak`]: a store under mixed load for an hour, watched from outside: memory, file descriptors,
+//!   growth, the longest wait of a writer.
 //!
 //! `script`, `state` and `verify` are the model that the first two share. Threads: each part says.
 #![forbid(unsafe_code)]
@@ -15,6 +17,7 @@ pub mod kill;
 pub mod linear;
 pub mod power;
 mod script;
+pub mod soak;
 mod state;
 mod verify;
 mod worker;

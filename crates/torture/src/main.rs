@@ -1,4 +1,5 @@
-//! The command `heliox-torture`: kills, power failures and linearizability, as often as one likes.
+//! The command `heliox-torture`: kills, power failures, linearizability and soaks, as often and as
+//! long as one likes.
 //!
 //! The last line of stdout is JSON. Exit codes: 0 all promises held, 1 one was broken, 2 the run
 //! could not be done.
@@ -6,11 +7,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use heliox_torture::kill::{self, KillPlan, LoadPlan, LoopDevice, Mode};
 use heliox_torture::linear::{self, LinearPlan};
 use heliox_torture::power::{self, PowerPlan};
+use heliox_torture::soak::{self, SoakPlan};
 use heliox_torture::{Failure, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -33,6 +36,11 @@ enum Command {
     Power(PowerArgs),
     /// Checks histories of concurrent operations for linearizability.
     Linear(LinearArgs),
+    /// Keeps a store under mixed load for long, and watches memory, file descriptors and growth.
+    Soak(SoakArgs),
+    /// Restores and verifies the newest backup of a run; started by `soak`.
+    #[command(hide = true)]
+    SoakRestore(SoakRestoreArgs),
     /// One life of a store under load; started by `kill`.
     #[command(hide = true)]
     Load(LoadArgs),
@@ -103,6 +111,47 @@ struct LinearArgs {
 }
 
 #[derive(clap::Args)]
+struct SoakArgs {
+    /// Where store, backups and time series are kept; there must be no store yet. Takes about four
+    /// times the capacity.
+    #[arg(long)]
+    dir: PathBuf,
+    /// Seconds of load, once the store is filled.
+    #[arg(long, default_value_t = 3600.0)]
+    duration: f64,
+    /// Memory budget of the store, as 168M.
+    #[arg(long, default_value = "168M", value_parser = bytes)]
+    memory: u64,
+    /// Capacity of the store.
+    #[arg(long, default_value = "1536M", value_parser = bytes)]
+    capacity: u64,
+    /// How full the load keeps it, in percent of its capacity.
+    #[arg(long, default_value_t = 72, value_parser = clap::value_parser!(u64).range(1..=85))]
+    full: u64,
+    /// Threads of the load, 1 to 99.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=99))]
+    threads: u16,
+    /// Decides what the threads do.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Longest time without an acknowledged write, in milliseconds.
+    #[arg(long, default_value_t = 10_000)]
+    gap_ms: u64,
+    /// By how much the median of a figure may grow from the second sixth of the run to the last.
+    #[arg(long, default_value_t = 5)]
+    growth_percent: u64,
+    /// Plants a defect, to see that it is found: leak-fd, leak-memory or wrong-model.
+    #[arg(long)]
+    plant: Option<String>,
+}
+
+#[derive(clap::Args)]
+struct SoakRestoreArgs {
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+#[derive(clap::Args)]
 struct LoadArgs {
     #[arg(long)]
     dir: PathBuf,
@@ -124,11 +173,26 @@ fn mode(name: &str) -> std::result::Result<Mode, String> {
     Mode::of_name(name).ok_or_else(|| "sync, bounded or none".to_owned())
 }
 
+/// Bytes as people write them: 512K, 168M, 2G.
+fn bytes(text: &str) -> std::result::Result<u64, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'K')) => (text.get(..at), 10),
+        Some((at, 'M')) => (text.get(..at), 20),
+        Some((at, 'G')) => (text.get(..at), 30),
+        _ => (Some(text), 0),
+    };
+    let number = digits.and_then(|digits| digits.parse::<u64>().ok());
+    let bytes = number.and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "a number of bytes, as 168M".to_owned())
+}
+
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Kill(args) => kill_rounds(&args),
         Command::Power(args) => power_images(&args),
         Command::Linear(args) => linear_histories(&args),
+        Command::Soak(args) => soak_store(&args),
+        Command::SoakRestore(args) => soak::restore_and_verify(&args.dir).map(|()| true),
         Command::Load(args) => load(args),
     };
     match result {
@@ -162,10 +226,8 @@ fn kill_rounds(args: &KillArgs) -> Result<bool> {
             }
         },
     };
-    let program = std::env::current_exe();
     let plan = KillPlan {
-        program: program
-            .map_err(|error| Failure::System("the path of this program".to_owned(), error))?,
+        program: this_program()?,
         dir: args.dir.join("store"),
         device: made
             .as_ref()
@@ -212,6 +274,45 @@ fn linear_histories(args: &LinearArgs) -> Result<bool> {
     let report = linear::run(&plan, &mut |operations| bar.set_position(operations))?;
     bar.finish();
     conclude(&report.violations, &report.json())
+}
+
+fn soak_store(args: &SoakArgs) -> Result<bool> {
+    let plan = SoakPlan {
+        program: this_program()?,
+        dir: args.dir.clone(),
+        duration: Duration::from_secs_f64(args.duration.max(1.0)),
+        memory_bytes: args.memory,
+        capacity_bytes: args.capacity,
+        full_percent: args.full,
+        threads: args.threads,
+        seed: args.seed,
+        gap: Duration::from_millis(args.gap_ms),
+        growth_percent: args.growth_percent,
+        plant: args.plant.clone(),
+    };
+    let bar = progress_bar(1000);
+    let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {percent} % {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message("filling the store");
+    let report = soak::run(&plan, &mut |share, sample| {
+        bar.set_position((share * 1000.0) as u64);
+        bar.set_message(format!(
+            "{:.1} M operations, memory {} of {} MiB, {} files, gap {} ms",
+            sample.operations as f64 / 1e6,
+            sample.rss_bytes >> 20,
+            plan.limits().rss_bytes >> 20,
+            sample.fds,
+            sample.longest_gap_ms
+        ));
+    })?;
+    bar.finish();
+    print!("{}", report.table());
+    conclude(&report.violations, &report.json())
+}
+
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Failure::System("the path of this program".to_owned(), error))
 }
 
 fn conclude(violations: &[String], json: &serde_json::Value) -> Result<bool> {

@@ -12,13 +12,6 @@ use std::collections::BTreeSet;
 use crate::script::{Action, Script, Slot};
 use crate::state::ThreadState;
 
-/// What a store reported that no crash explains: a header may be torn while frames of its segment
-/// arrived, which costs nothing and is told until the segment is collected.
-pub(crate) fn real_damage(reported: Vec<String>) -> Vec<String> {
-    let is_real = |words: &String| !words.contains("damaged segment header");
-    reported.into_iter().filter(is_real).collect()
-}
-
 /// One acknowledged operation. Times are of one clock; `events_after` is what a recorded
 /// device had seen when it returned, or zero.
 #[derive(Clone, Copy, Default, Debug)]

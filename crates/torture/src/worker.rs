@@ -123,11 +123,7 @@ impl Worker {
             Action::Flush => self.store.flush()?,
             Action::Read(slot) => return Ok(Answer::Value(at(slot.keyspace).get(key(slot))?)),
             Action::Scan(keyspace) => {
-                let items = at(*keyspace)
-                    .iter()
-                    .prefix(script::prefix(self.thread))
-                    .start()?;
-                return Ok(Answer::List(items.collect::<heliox::Result<_>>()?));
+                return Ok(Answer::List(scan(at(*keyspace), self.thread)?));
             }
         }
         Ok(Answer::Nothing)
@@ -169,6 +165,18 @@ pub(crate) fn delete_range(keyspace: &Keyspace, from: &[u8], to: &[u8]) -> helio
             Err(error) if error.kind() == ErrorKind::Full && begun.elapsed() < ROOM_PATIENCE => {
                 std::thread::sleep(ROOM_PAUSE);
             }
+            other => return other,
+        }
+    }
+}
+
+/// A thread's keys with their values; anew if what the iteration reads gave way to a writer without
+/// room.
+fn scan(keyspace: &Keyspace, thread: u16) -> heliox::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    loop {
+        let items = keyspace.iter().prefix(script::prefix(thread)).start();
+        match items.and_then(Iterator::collect) {
+            Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
             other => return other,
         }
     }

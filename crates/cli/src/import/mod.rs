@@ -45,6 +45,7 @@ pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<Outcome, Failure
         args,
         keyspace,
         bar,
+        remarks: Box::new(io::stderr()),
         counts: Counts::default(),
     };
     let begin = Instant::now();
@@ -59,8 +60,42 @@ pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
+/// Loads `input` instead of a file: how many rows are stored and how many lines were malformed.
+pub(crate) fn load(
+    args: &ImportArgs,
+    input: Box<dyn Read>,
+    keyspace: Keyspace,
+) -> Result<(u64, u64), Failure> {
+    let mut source = source(args, input).map_err(|error| failure(args, error))?;
+    let mut import = Import {
+        args,
+        keyspace,
+        bar: ProgressBar::hidden(),
+        remarks: Box::new(io::sink()),
+        counts: Counts::default(),
+    };
+    import.rows(source.as_mut())?;
+    Ok((import.counts.rows(), import.counts.malformed))
+}
+
+/// A row that owns its bytes.
+pub(crate) type KeyAndValue = (Vec<u8>, Vec<u8>);
+
+/// The rows of `input` up to its end, or to the first malformed line.
+pub(crate) fn rows(args: &ImportArgs, input: Box<dyn Read>) -> Result<Vec<KeyAndValue>, Failure> {
+    let mut source = source(args, input).map_err(|error| failure(args, error))?;
+    let (mut row, mut rows) = (Row::default(), Vec::new());
+    while let Step::Row = source
+        .next(&mut row)
+        .map_err(|error| failure(args, error))?
+    {
+        rows.push((row.key.clone(), row.value.clone()));
+    }
+    Ok(rows)
+}
+
 /// Ends the list of malformed lines and closes the store.
-fn finish(import: Import<'_>, store: Store) -> Result<Counts, Failure> {
+fn finish(mut import: Import<'_>, store: Store) -> Result<Counts, Failure> {
     let unlisted = import.counts.malformed.saturating_sub(LISTED_MAX);
     if unlisted > 0 {
         import.say(&format!("... and {unlisted} more malformed lines"));
@@ -105,6 +140,8 @@ struct Import<'a> {
     args: &'a ImportArgs,
     keyspace: Keyspace,
     bar: ProgressBar,
+    /// Where malformed lines are named.
+    remarks: Box<dyn Write>,
     counts: Counts,
 }
 
@@ -177,10 +214,11 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn say(&self, message: &str) {
+    fn say(&mut self, message: &str) {
+        let remarks = &mut self.remarks;
         // A remark that cannot be printed changes no result.
         self.bar.suspend(|| {
-            let _ = writeln!(io::stderr(), "heliox: {message}");
+            let _ = writeln!(remarks, "heliox: {message}");
         });
     }
 }

@@ -236,7 +236,8 @@ impl<'a> Copy<'a> {
             .piece
             .get_mut(..len)
             .ok_or_else(|| Error::internal("a piece of a backup is too long"))?;
-        self.core.log.media().read_at(address, piece)?;
+        // As it is on media: encrypted, if it is.
+        self.core.root.raw_media().read_at(address, piece)?;
         Ok(piece)
     }
 
@@ -247,7 +248,7 @@ impl<'a> Copy<'a> {
             .segments_dir()
             .join(format!("{:08x}.new", wanted.birth.0));
         let file = files.create(&new)?;
-        let media = self.core.log.media();
+        let media = self.core.root.raw_media();
         self.clones = self.clones && media.clone_to(start, wanted.bytes, &file, 0);
         let mut sum = Xxh3::new();
         let mut at = 0;

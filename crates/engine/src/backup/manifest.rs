@@ -9,6 +9,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use heliox_format::ids::{Birth, Incarnation, SegmentId, SeqNo, StoreUuid};
+use heliox_format::limits::{BIRTH_MAX, ORDER_MAX};
+use heliox_format::sealed::KeySlot;
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock, CUTS_MAX};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,6 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 const TITLE: &str = "Heliox backup: the segment files of one state of a store. Do not edit.";
 /// The version of sets and manifests.
 pub(super) const VERSION: u32 = 1;
+/// That of the manifest of an encrypted store: one that older programs refuse.
+const ENCRYPTED_VERSION: u32 = 2;
 
 /// A segment as it lies in the set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -82,7 +86,11 @@ impl Manifest {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let s = &self.superblock;
-        let mut text = format!("{TITLE}\nformat {VERSION}\n");
+        let version = match s.is_encrypted() {
+            false => VERSION,
+            true => ENCRYPTED_VERSION,
+        };
+        let mut text = format!("{TITLE}\nformat {version}\n");
         let mut line = |name: &str, values: &[&dyn std::fmt::Display]| {
             text.push_str(name);
             for value in values {
@@ -112,6 +120,11 @@ impl Manifest {
         for cut in &s.cuts {
             line("ended", &[&cut.incarnation.0, &cut.last]);
         }
+        for slot in &s.keys {
+            let hex = [&slot.nonce[..], &slot.wrapped, &slot.tag].map(hex);
+            let (id, birth) = (slot.id, slot.first_birth.0);
+            line("key", &[&id, &birth, &hex[0], &hex[1], &hex[2]]);
+        }
         for stored in &self.segments {
             let checksum = format!("{:016x}", stored.checksum);
             let (id, birth) = (stored.id.0, stored.birth.0);
@@ -134,7 +147,7 @@ impl Manifest {
             Error::new(ErrorKind::Damaged, format!("{path}: {what}; {advice}"))
         };
         let text = std::str::from_utf8(text).map_err(|_| bad("is not text".to_owned()))?;
-        check_version(path, text)?;
+        check_version(path, text, ENCRYPTED_VERSION)?;
         let whole = text.strip_suffix('\n').and_then(|t| {
             let (_, last) = t.rsplit_once('\n')?;
             let body = &text[..t.len() - last.len()];
@@ -184,6 +197,13 @@ impl Manifest {
                 incarnation: Incarnation(words.value()?),
                 last: SeqNo(words.value()?),
             }),
+            "key" => s.keys.push(KeySlot {
+                id: words.value()?,
+                first_birth: Birth(words.value()?),
+                nonce: parse_hex(words.0.next()?)?,
+                wrapped: parse_hex(words.0.next()?)?,
+                tag: parse_hex(words.0.next()?)?,
+            }),
             "segment" => self.segments.push(Stored {
                 id: SegmentId(words.value()?),
                 birth: Birth(words.value()?),
@@ -204,18 +224,22 @@ impl Manifest {
         if ids.len() != self.segments.len() || !self.segments.iter().all(fits) {
             return Err("its segments do not fit its geometry".to_owned());
         }
+        let births = self.segments.iter().map(|s| s.birth.0);
+        if self.last.0 > ORDER_MAX || births.max().unwrap_or(0) > BIRTH_MAX {
+            return Err("it holds an order or a birth that no store reaches".to_owned());
+        }
         Ok(())
     }
 }
 
-/// The second line says the version, whatever the rest is.
-pub(super) fn check_version(path: &Path, text: &str) -> Result<()> {
+/// The second line says the version, whatever the rest is. `newest`: that is known.
+pub(super) fn check_version(path: &Path, text: &str, newest: u32) -> Result<()> {
     let line = text.lines().nth(1).unwrap_or_default();
     let version: Option<u32> = line.strip_prefix("format ").and_then(|v| v.parse().ok());
     match version {
-        Some(found) if found != VERSION => Err(Error::new(
+        Some(found) if !(VERSION..=newest).contains(&found) => Err(Error::new(
             ErrorKind::Version,
-            format!("{}: format version {VERSION} was expected and {found} found; use a program of the version that wrote it", path.display()),
+            format!("{}: format version {newest} was expected and {found} found; use a program of the version that wrote it", path.display()),
         )),
         _ => Ok(()),
     }
@@ -245,10 +269,24 @@ fn empty() -> Manifest {
             hash_seed: 0,
             checkpoint: None,
             cuts: Vec::new(),
+            keys: Vec::new(),
         },
         last: SeqNo::ZERO,
         segments: Vec::new(),
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let pairs = text.as_bytes().chunks_exact(2);
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (text.len() == 2 * N).then_some(bytes)
 }
 
 fn parse_uuid(text: &str) -> Option<StoreUuid> {
@@ -315,5 +353,21 @@ mod tests {
         assert_eq!(made.cuts.last(), Some(&expected));
         assert_eq!((made.incarnation, made.segments), (Incarnation(1004), 32));
         assert!(!made.clean && made.generation == 4);
+    }
+
+    /// A store restored from it could not be opened.
+    #[test]
+    fn an_order_or_a_birth_that_no_store_reaches_is_refused() {
+        let change: [fn(&mut Manifest); 3] = [
+            |m| m.last = SeqNo(u64::MAX),
+            |m| m.segments[0].birth = Birth(u32::MAX),
+            |m| m.superblock.generation = u64::MAX,
+        ];
+        for change in change {
+            let mut bad = sample();
+            change(&mut bad);
+            let error = Manifest::decode(Path::new("/b/1"), &bad.encode()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+        }
     }
 }

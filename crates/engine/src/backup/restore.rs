@@ -8,6 +8,7 @@ use std::path::Path;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use heliox_format::frame::FrameShape;
 use heliox_format::ids::SegmentId;
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_log::geometry::LogGeometry;
@@ -94,6 +95,8 @@ impl Layer<'_> {
             unit_shift: superblock.unit_shift,
             sector_bytes: superblock.sector_bytes as usize,
             salt: superblock.salt(),
+            // Only places of segments are asked for.
+            shape: FrameShape::Plain,
         };
         let total_bytes = manifest.bytes();
         let mut done_bytes = 0;

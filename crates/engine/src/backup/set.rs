@@ -111,19 +111,7 @@ impl Set {
         let Some(text) = read_text(&path)? else {
             return Ok(None);
         };
-        let text = String::from_utf8_lossy(&text);
-        check_version(&path, &text)?;
-        let line = text.lines().nth(2).unwrap_or_default();
-        let salt = line
-            .strip_prefix("lineage ")
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        if let (Some(salt), true) = (salt, text.starts_with("Heliox backup set")) {
-            return Ok(Some(ChecksumSalt(salt.swap_bytes())));
-        }
-        Err(Error::new(
-            ErrorKind::Damaged,
-            format!("{}: the file does not say what it should; its third line is \"lineage\" and the first 16 digits of the store's id, which every file in backups/ has in its line \"store\": write it anew", path.display()),
-        ))
+        lineage_in(&path, &text).map(Some)
     }
 
     /// Makes an empty directory a set.
@@ -277,6 +265,23 @@ fn parse_segment_name(name: &str) -> Option<(Birth, u64)> {
     }
     let birth = u32::from_str_radix(birth, 16).ok()?;
     Some((Birth(birth), u64::from_str_radix(checksum, 16).ok()?))
+}
+
+/// The salt that the file which makes a directory a set names.
+pub(super) fn lineage_in(path: &Path, text: &[u8]) -> Result<ChecksumSalt> {
+    let text = String::from_utf8_lossy(text);
+    check_version(path, &text, VERSION)?;
+    let line = text.lines().nth(2).unwrap_or_default();
+    let salt = line
+        .strip_prefix("lineage ")
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    match salt {
+        Some(salt) if text.starts_with("Heliox backup set") => Ok(ChecksumSalt(salt.swap_bytes())),
+        _ => Err(Error::new(
+            ErrorKind::Damaged,
+            format!("{}: the file does not say what it should; its third line is \"lineage\" and the first 16 digits of the store's id, which every file in backups/ has in its line \"store\": write it anew", path.display()),
+        )),
+    }
 }
 
 /// Locks a directory, alone or with other readers.

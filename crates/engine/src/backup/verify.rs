@@ -18,6 +18,7 @@ use super::manifest::{Manifest, Stored};
 use super::set::Set;
 use super::{BackupProgress, VerifyReport};
 use crate::check;
+use crate::encryption::KeySource;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
@@ -31,7 +32,12 @@ pub(super) fn run(
     options: &Options,
     progress: &mut dyn FnMut(BackupProgress),
 ) -> Result<VerifyReport> {
-    options.validate()?;
+    let settings = options.validate()?;
+    // A command gives its key once, not for each backup.
+    let options = &match settings.master_key {
+        Some(key) => options.clone().encryption(KeySource::ready(key)),
+        None => options.clone(),
+    };
     let set = Set::open(dir)?;
     let listed = match number {
         Some(number) => vec![(number, Ok(set.manifest(number)?))],

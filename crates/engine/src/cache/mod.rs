@@ -27,6 +27,8 @@
 //! a key changes with each write, and only the caller knows the one before.
 
 mod arena;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
 mod shard;
 #[cfg(test)]
 mod simulation;
@@ -37,9 +39,9 @@ mod tests;
 use arena::{RecordId, CHUNK_BYTES_MAX};
 use heliox_format::ids::{Birth, Location};
 use heliox_media::Region;
-use parking_lot::{Mutex, MutexGuard};
+use heliox_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use heliox_sync::{Mutex, MutexGuard};
 use shard::Shard;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use table::RecordHash;
 
 /// Shards of a cache, unless its first budget gives them more than [`SHARD_BYTES_IDEAL`] each.

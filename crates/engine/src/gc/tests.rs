@@ -7,6 +7,7 @@ use heliox_log::append::BatchMember;
 use heliox_media::Media;
 
 use super::*;
+use crate::background::Step;
 use crate::keyspace::Keyspace;
 use crate::keyspaces::OWNERS;
 use crate::options::WriteOptions;
@@ -46,6 +47,16 @@ fn install(
     }
 }
 
+/// Ends a batch of two members; gives its commit's order.
+fn publish(core: &Core, pass: crate::batches::BatchPass<'_>, first: SeqNo) -> SeqNo {
+    let count = 2u64.to_le_bytes();
+    let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count);
+    record.batch = Some(BatchMember::Of(first));
+    let commit = core.log.append(Stream::User, &record).unwrap().seq;
+    pass.publish(commit);
+    commit
+}
+
 #[test]
 fn a_segment_that_a_batch_emptied_waits_for_the_commit_to_be_durable() {
     let (store, ks) = open(&new_media());
@@ -64,12 +75,7 @@ fn a_segment_that_a_batch_emptied_waits_for_the_commit_to_be_durable() {
     let early = retire_empty(core).unwrap().retired;
     assert_eq!(early, 0, "the batch was in flight");
 
-    let count = 2u64.to_le_bytes();
-    let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count);
-    record.batch = Some(BatchMember::Of(first));
-    let commit = core.log.append(Stream::User, &record).unwrap().seq;
-    pass.publish(commit);
-    drop(pass);
+    let commit = publish(core, pass, first);
     assert!(core.log.durable_seq() < commit);
     assert_eq!(retire_empty(core).unwrap().retired, 1);
     assert!(
@@ -276,4 +282,80 @@ fn what_was_read_ahead_serves_its_segment_in_that_life_alone() {
         .discard(geometry.start(other), geometry.segment_bytes)
         .unwrap();
     assert!(core.ahead.take(&core.log, other, &later).is_err());
+}
+
+/// A world in which nothing moves by itself.
+struct Still;
+
+impl crate::environment::Simulation for Still {
+    fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
+    fn now_ms(&self) -> u64 {
+        1
+    }
+
+    fn sleep(&self, _: std::time::Duration) {}
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn breathe(&self) {}
+}
+
+/// A checkpoint that frees nothing must not keep the others from being collected: the store would
+/// call itself full.
+#[test]
+fn a_victim_is_collected_when_room_is_tight_and_a_checkpoint_frees_nothing() {
+    let options = tests::options(new_media()).simulation(Arc::new(Still));
+    let (store, ks) = tests::open(&options);
+    let core = store.core();
+    let mut n = 0;
+    while core.log.free_segments() > core.space.data_floor() {
+        ks.put(format!("k{n}"), "old").unwrap();
+        core.sync().unwrap();
+        core.log.seal_segments();
+        n += 1;
+    }
+    ks.delete("k0").unwrap();
+    core.sync().unwrap();
+    assert!(retire_empty(core).unwrap().need_checkpoint);
+    // Somebody else writes a checkpoint, and in a simulation nobody waits for that.
+    let other = core.checkpoint_lock.lock();
+    assert!(step(core).unwrap());
+    drop(other);
+    assert!(core.counters.gc_moved_records.get() > 0);
+    assert!(!core.space.is_stuck());
+}
+
+/// They are in no sum; beside one whose entry went without a record, the check took that one's for
+/// lost.
+#[test]
+fn members_of_a_batch_that_was_cut_off_do_not_upset_the_check() {
+    let media = tests::memory(66);
+    let (store, ks) = open(&(Arc::clone(&media) as Arc<dyn Media>));
+    let core = store.core();
+    ks.put("gone", "old").unwrap();
+    let pass = core.batches.enter();
+    let first = install(core, &ks, &pass, b"a", None);
+    install(core, &ks, &pass, b"b", Some(first));
+    core.sync().unwrap();
+    let crashed: Arc<dyn Media> = Arc::new(media.as_ref().clone());
+    publish(core, pass, first);
+    let (store, ks) = open(&crashed);
+    assert_eq!(ks.get("a").unwrap(), None);
+    ks.delete_range("g", "h").unwrap();
+    for _ in 0..4 {
+        store.step_of(Step::Sweep).unwrap();
+        ks.put("later", "x").unwrap();
+        store.checkpoint().unwrap();
+    }
+    // Nothing tells of it any more.
+    assert_eq!(store.core().ranges.len(), 0);
+    store.close().unwrap();
+    let report = Store::check("", &tests::options(crashed), &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    assert!(report.records >= 4, "{report:?}");
 }

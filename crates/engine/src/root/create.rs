@@ -14,6 +14,7 @@ use heliox_log::geometry::unit_shift_for;
 use heliox_media::space::file_system_space;
 use heliox_media::STRIPE_BYTES;
 
+use super::keys::first_keys;
 use super::manifest::{sync_dir, Intent, Making, Manifest};
 use super::volume::Volume;
 use super::Root;
@@ -267,6 +268,7 @@ fn write_heads(
         hash_seed: settings.hash_seed.map_or_else(|| new_seed(settings), Ok)?,
         checkpoint: None,
         cuts: Vec::new(),
+        keys: first_keys(uuid.salt(), settings)?,
     };
     write_superblock_and_labels(root, superblock, settings)
 }
@@ -281,6 +283,7 @@ pub(super) fn write_superblock_and_labels(
     root.creation_bytes_written = root.write_superblock(&superblock)?;
     let (uuid, count) = (superblock.uuid, root.volumes.len());
     let created_ms = settings.environment.now_ms();
+    let mut labels = Vec::with_capacity(count);
     for (position, volume) in root.volumes.iter().enumerate().rev() {
         let label = Label {
             uuid,
@@ -292,7 +295,10 @@ pub(super) fn write_superblock_and_labels(
             created_ms,
         };
         volume.write_block(LABEL_OFFSET, &label.encode())?;
+        labels.push(label);
     }
+    labels.reverse();
+    root.labels = labels;
     root.creation_bytes_written += (count * BLOCK_BYTES) as u64;
     Ok((root, superblock))
 }

@@ -56,7 +56,7 @@ impl Manifest {
     ///
     /// # Errors
     /// A path that holds a line break, which the file cannot carry.
-    fn encode(&self) -> Result<Vec<u8>> {
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let mut text =
             format!("{TITLE}\nformat {FORMAT_VERSION}\nuuid {}\n", self.uuid).into_bytes();
         for volume in &self.volumes {
@@ -74,7 +74,7 @@ impl Manifest {
         Ok(text)
     }
 
-    fn decode(path: &Path, text: &[u8]) -> Result<Manifest> {
+    pub(super) fn decode(path: &Path, text: &[u8]) -> Result<Manifest> {
         let bad = |line: usize, expected: &str, found: &[u8]| {
             let found: String = String::from_utf8_lossy(found).chars().take(80).collect();
             Error::new(
@@ -142,14 +142,14 @@ pub(super) enum Making {
 impl Making {
     /// Splits what stands in the file `HELIOX.new`. A line that no manifest has keeps programs that
     /// know of no restore from going on with one as if it were a creation.
-    fn of(text: &[u8]) -> (Making, &[u8]) {
+    pub(super) fn of(text: &[u8]) -> (Making, &[u8]) {
         match text.strip_suffix(RESTORE_LINE) {
             Some(manifest) => (Making::Restore, manifest),
             None => (Making::Creation, text),
         }
     }
 
-    fn line(self) -> &'static [u8] {
+    pub(super) fn line(self) -> &'static [u8] {
         match self {
             Making::Creation => b"",
             Making::Restore => RESTORE_LINE,
@@ -202,7 +202,8 @@ impl Intent {
             .mode(0o600)
             .open(&path)
             .map_err(|error| Error::io("create a file", &path, error))?;
-        match file.try_lock() {
+        let is_held = |error: &TryLockError| matches!(error, TryLockError::WouldBlock);
+        match heliox_media::patiently(|| file.try_lock(), is_held) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(busy(dir));
@@ -387,6 +388,21 @@ mod tests {
         manifest.volumes.push("/dev/x\nvolume y".into());
         let error = manifest.encode().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    /// The kernel lets go of a killed process's files late.
+    #[test]
+    fn the_right_is_waited_for_a_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut held = Intent::take(dir.path()).unwrap();
+        held.announce(Making::Creation, &sample()).unwrap();
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            drop(held);
+        });
+        let intent = Intent::take(dir.path()).unwrap();
+        assert_eq!(intent.earlier_uuid(), Some(sample().uuid));
+        holder.join().unwrap();
     }
 
     #[test]

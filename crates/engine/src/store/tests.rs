@@ -6,8 +6,8 @@ use std::time::Duration;
 use heliox_format::ids::SegmentId;
 
 use super::*;
+use crate::health::HealthState;
 use crate::space::Verdict;
-use crate::stats::Health;
 use crate::tests;
 
 fn options() -> Options {
@@ -34,11 +34,11 @@ fn batch_of(ks: &Keyspace, keys: &[&str], value: &[u8]) -> Batch {
     batch
 }
 
-/// A batch that does not fit leaves nothing, and the store healthy.
+/// A batch that does not fit leaves nothing, and the store alive.
 fn assert_refused(store: &Store, ks: &Keyspace, refused: &Result<()>, kind: ErrorKind) {
     let error = refused.as_ref().expect_err("it was not refused");
     assert_eq!(error.kind(), kind, "{error}");
-    assert!(matches!(store.stats().health, Health::Healthy));
+    assert!(store.health().state() < HealthState::Failed);
     assert_eq!(ks.get("a").unwrap().as_deref(), Some(&b"old"[..]));
     assert_eq!(ks.get("b").unwrap(), None);
     let snapshot = store.snapshot().unwrap();
@@ -125,9 +125,28 @@ fn a_checkpoint_without_room_is_tried_again_and_fails_nothing() {
     (0..3).for_each(|_| _ = store.step().unwrap());
     assert_eq!(store.stats().checkpoints, before);
     assert!(core.space.is_stuck());
-    assert!(matches!(store.stats().health, Health::Healthy));
+    assert!(store.health().state() < HealthState::Failed);
     give_back(core, &taken);
     store.checkpoint().unwrap();
     assert_eq!(store.stats().checkpoints, before + 1);
     assert_eq!(ks.get(7u32.to_be_bytes()).unwrap(), Some(vec![1; 1 << 20]));
+}
+
+/// Collection that once found nothing, in a store with room, refuses no writer who comes to the wall
+/// later, when there is garbage.
+#[test]
+fn what_collection_found_earlier_refuses_nobody() {
+    let store = Store::open("", &options()).unwrap();
+    let ks = store.create_keyspace("ks").unwrap();
+    let core = store.core();
+    ks.put("a", "old").unwrap();
+    assert!(!store.step_of(Step::Collect).unwrap());
+    for _ in 0..2 {
+        store.step_of(Step::Seal).unwrap();
+        ks.put("a", "new").unwrap();
+    }
+    let taken = take_room(core, core.space.data_floor());
+    ks.put("b", "new").unwrap();
+    give_back(core, &taken);
+    assert_eq!(ks.get("a").unwrap().as_deref(), Some(&b"new"[..]));
 }

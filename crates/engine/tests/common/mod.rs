@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use heliox::{Media, Options, Store};
+use heliox::{KeySource, Media, Options, Store};
 use heliox_media::MemoryMedia;
 
 /// Seeded choices (splitmix64): the same seed gives the same test.
@@ -98,6 +98,11 @@ pub fn small(media: Arc<dyn Media>) -> Options {
         .memory_budget_bytes(32 << 20)
         .hash_seed(7)
         .background(false)
+}
+
+/// As [`small`], encrypted.
+pub fn small_and_encrypted(media: Arc<dyn Media>) -> Options {
+    small(media).encryption(KeySource::bytes([0x5a; 32]))
 }
 
 pub type Map = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliox_format::checksum::ChecksumSalt;
+use heliox_format::frame::FrameShape;
 use heliox_format::ids::{Birth, Incarnation, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::record::{Record, RecordKind};
 use heliox_log::append::{Appended, NewRecord};
@@ -18,7 +19,7 @@ use heliox_log::scan::{Scanned, SegmentScanner};
 use heliox_log::segments::SegmentTable;
 use heliox_log::{Log, LogError, LogOptions, Stream};
 use heliox_media::{Geometry, Media, MediaError, MemoryMedia, Operation};
-use parking_lot::Mutex;
+use heliox_sync::Mutex;
 
 pub const SEGMENT_BYTES: u64 = 4 << 20;
 pub const USER: Stream = Stream::User;
@@ -150,6 +151,7 @@ pub fn geometry(shape: Shape) -> LogGeometry {
         unit_shift: shape.unit_shift,
         sector_bytes: shape.sector_bytes,
         salt: ChecksumSalt(0x1234_5678_9abc_def0),
+        shape: FrameShape::Plain,
     }
 }
 

@@ -20,7 +20,6 @@ use crate::failure::{Failure, Result};
 use crate::now_ns;
 use crate::script::{Script, Sizes, KEYSPACES};
 use crate::state::{note, ThreadState};
-use crate::verify::real_damage;
 use crate::worker::Worker;
 
 const TICK: Duration = Duration::from_millis(20);
@@ -71,7 +70,7 @@ pub fn load(plan: &LoadPlan) -> Result<()> {
 fn live(plan: &LoadPlan, pipe: &File) -> Result<()> {
     let options = options(plan.mode, plan.device.as_deref());
     let store = Store::open(&plan.dir, &options).map_err(Failure::store("open"))?;
-    let damage = real_damage(store.damage());
+    let damage = store.damage();
     if !damage.is_empty() {
         return Err(Failure::Violation(format!(
             "damage after a kill: {damage:?}"

@@ -7,6 +7,8 @@
 mod checker;
 mod ops;
 mod run;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

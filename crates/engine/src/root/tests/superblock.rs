@@ -1,6 +1,5 @@
 //! Damaged, torn, newer and foreign superblocks, and creations that the power cuts short.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use heliox_format::checksum::{checksum, ChecksumSalt};
@@ -8,6 +7,7 @@ use heliox_format::ids::SeqNo;
 use heliox_format::label::LABEL_OFFSET;
 use heliox_format::superblock::{Cut, CUTS_MAX, SUPERBLOCK_OFFSETS};
 use heliox_media::{Geometry, IoKind, Media, MediaError, MemoryMedia, Operation};
+use heliox_sync::atomic::{AtomicU64, Ordering};
 
 use super::{memory, nowhere, on, poke, refused, settings, small, Dir, DEVICE_BYTES};
 use crate::error::ErrorKind;
