@@ -247,7 +247,7 @@ mod tests {
                 seen.insert(name[..end].to_owned());
             }
         }
-        assert_eq!(seen.len(), 32, "{seen:?}");
+        assert_eq!(seen.len(), 33, "{seen:?}");
     }
 
     #[test]

@@ -310,16 +310,26 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
     let segment = core.log.segment(id);
     let mut harvest = Harvest::default();
     let notes = core.snapshots.take_noted(id);
-    let notes: HashMap<Location, DeadVersion> = notes
+    let mut notes: HashMap<Location, DeadVersion> = notes
         .into_iter()
         .map(|note| (note.location, note))
         .collect();
-    let mut scanner = match core.ahead.take(&core.log, id, &segment) {
-        Ok(scanner) if scanner.birth() == segment.birth => scanner,
-        // An empty segment whose place was reused before a crash has nothing left to find.
-        _ if segment.live() == 0 => return Ok(harvest),
-        Ok(_) => return quarantine(core, id, &segment, "its header is of another life"),
-        Err(error) => return quarantine(core, id, &segment, &error.to_string()),
+    let why = match core.ahead.take(&core.log, id, &segment) {
+        Ok(scanner) if scanner.birth() == segment.birth => Ok(scanner),
+        Ok(_) => Err("its header is of another life".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    let mut scanner = match why {
+        Ok(scanner) => scanner,
+        Err(why) => {
+            // What snapshots read of it stays where it is.
+            core.snapshots.put_back(id, notes.into_values());
+            // An empty segment whose place was reused before a crash has nothing else to find.
+            return match segment.live() {
+                0 => Ok(harvest),
+                _ => quarantine(core, id, &segment, &why),
+            };
+        }
     };
     core.counters.gc_bytes_read.add(scanner.loaded_bytes());
     let mut damage = None;
@@ -332,13 +342,13 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
                 }
                 group.push(OwnedRecordAt::new(core, location, &record));
                 if group.len() == LOOKUPS {
-                    sort_out(core, &mut harvest, &notes, &mut group);
+                    sort_out(core, &mut harvest, &mut notes, &mut group);
                 }
             }
             Scanned::Gap { error, .. } => damage = Some(error.to_string()),
         }
     }
-    sort_out(core, &mut harvest, &notes, &mut group);
+    sort_out(core, &mut harvest, &mut notes, &mut group);
     core.ahead.give_back(scanner);
     harvest.is_settled = damage.is_none() && core.batches.pending_first().is_none();
     harvest.is_even = is_even(
@@ -346,6 +356,9 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
         id,
         harvest.live.iter().map(|at| (at.location, at.hash)),
     );
+    if damage.is_some() {
+        core.snapshots.put_back(id, notes.into_values());
+    }
     if let Some(damage) = damage.filter(|_| segment.live() > 0) {
         quarantine(core, id, &segment, &damage)?;
     }
@@ -362,7 +375,7 @@ fn quarantine(core: &Core, id: SegmentId, segment: &Segment, why: &str) -> Resul
 fn sort_out(
     core: &Core,
     harvest: &mut Harvest,
-    notes: &HashMap<Location, DeadVersion>,
+    notes: &mut HashMap<Location, DeadVersion>,
     group: &mut Vec<OwnedRecordAt>,
 ) {
     let keys: Vec<PreparedKey<'_>> = group.iter().map(OwnedRecordAt::prepare).collect();
@@ -375,7 +388,7 @@ fn sort_out(
                     harvest.live.push(at);
                     continue;
                 }
-                let noted = notes.get(&at.location).copied();
+                let noted = notes.remove(&at.location);
                 sort_out_dead(core, harvest, noted, at.record);
             }
             RecordKind::Retained => {

@@ -222,6 +222,17 @@ impl Snapshots {
         notes
     }
 
+    /// Gives notes back whose records could not be read: the segment stays for the snapshots.
+    pub(crate) fn put_back(&self, segment: SegmentId, notes: impl Iterator<Item = DeadVersion>) {
+        let mut inner = self.inner.lock();
+        let notes: Vec<DeadVersion> = notes.collect();
+        if notes.is_empty() || !self.any() {
+            return;
+        }
+        inner.noted_count += notes.len() as u64;
+        inner.noted.entry(segment).or_default().extend(notes);
+    }
+
     /// True if records of the segment were displaced that nobody has looked at yet.
     pub(crate) fn has_noted(&self, segment: SegmentId) -> bool {
         self.any() && self.inner.lock().noted.contains_key(&segment)

@@ -41,7 +41,9 @@ fn changes(events: &[Event]) -> Vec<(HealthState, HealthState)> {
     events.iter().filter_map(change).collect()
 }
 
-fn heard() -> (Arc<Mutex<Vec<Event>>>, Arc<dyn Fn(&Event) + Send + Sync>) {
+type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
+
+fn heard() -> (Arc<Mutex<Vec<Event>>>, Listener) {
     let events = Arc::<Mutex<Vec<Event>>>::default();
     let own = Arc::clone(&events);
     (

@@ -436,7 +436,8 @@ mod tests {
     /// Every checkpoint writes the next generation, every open the next run.
     #[test]
     fn numbers_without_a_next_are_refused() {
-        let change: [(fn(&mut Superblock), &str); 4] = [
+        type Change = (fn(&mut Superblock), &'static str);
+        let changes: [Change; 4] = [
             (|s| s.generation = u64::MAX, "generation"),
             (|s| s.incarnation = Incarnation(u32::MAX), "run or birth"),
             (|s| s.cuts[0].last = SeqNo(u64::MAX), "order"),
@@ -445,7 +446,7 @@ mod tests {
                 "run or birth",
             ),
         ];
-        for (change, field) in change {
+        for (change, field) in changes {
             let mut bad = sample();
             bad.cuts = vec![Cut {
                 incarnation: Incarnation(1),

@@ -374,7 +374,6 @@ impl Swarm {
             let sectors = 1 + self.random.below(64);
             let volume = self.random.below(3) as u8;
             let fault = match (self.trouble, self.random.below(8)) {
-                (Trouble::Damage, 0..=3) => Fault::MisdirectRead(many, sectors),
                 (Trouble::Damage, 4..=5) => Fault::MisdirectWrite(few, sectors),
                 (_, 0) => Fault::FailWrite(few, sectors % 8),
                 (_, 1) => Fault::FailSync(few),

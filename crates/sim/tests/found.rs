@@ -1,7 +1,7 @@
 //! Scripts that once broke a promise, as the simulation had shrunk them, each with its story.
 
 use heliox::Step::*;
-use heliox_sim::{replay, Ack::*, Event, Event::*, Setup};
+use heliox_sim::{replay, Ack::*, Event, Event::*, Fault, Setup};
 
 fn setup(seed: u64) -> Setup {
     Setup {
@@ -141,6 +141,69 @@ fn what_looked_alike_when_it_was_displaced_need_not_in_replay() {
         PutFor(1, 19, 56, 1),
         Delete(0, 17, Synced),
         Crash(2, 16_198_921_492_946_571_443, 0, 0),
+    ];
+    holds(&setup, &events);
+}
+
+/// A read failed while a segment without live records was collected, and it was given back all the
+/// same, with a tombstone through which a snapshot reached an older version.
+#[test]
+fn what_a_snapshot_reads_stays_where_it_cannot_be_read_for_collection() {
+    let setup = Setup {
+        keys: 12,
+        families: 12,
+        memory_mib: 64,
+        exact: true,
+        bound_ms: 100,
+        bound_bytes: 65536,
+        ..setup(29_620_212_243_541)
+    };
+    let events = [
+        ArmOpen(1, Fault::FailRead(20)),
+        CreateSpace(0),
+        CreateSpace(1),
+        CreateSpace(2),
+        Run(Seal),
+        PutFor(1, 0, 855, 3600000),
+        Insert(1, 4, 602),
+        Run(Seal),
+        PutFor(2, 10, 1310, 5),
+        PutFor(1, 3, 545, 5),
+        Run(Seal),
+        PutFor(2, 3, 688, 50),
+        PutFor(2, 1, 940, 3600000),
+        Run(Seal),
+        Delete(1, 0, Bounded),
+        Run(Seal),
+        TakeSnapshot,
+        PutFor(2, 9, 659, 5),
+        Run(Seal),
+        Insert(1, 1, 5412),
+        Insert(2, 2, 1368),
+        PutFor(1, 0, 1187, 5),
+        Replace(1, 0, 567),
+        Run(Seal),
+        PutFor(2, 3, 1043, 1),
+        Delete(2, 10, Bounded),
+        Run(Seal),
+        PutFor(2, 7, 719, 5),
+        Take(1, 0),
+        Run(Seal),
+        Delete(2, 9, Bounded),
+        Insert(1, 0, 397),
+        ReadSnapshot(147, 2, 3),
+        Run(Seal),
+        Replace(1, 0, 1476),
+        Delete(1, 0, Bounded),
+        Delete(1, 0, Volatile),
+        Delete(1, 0, Volatile),
+        Insert(1, 0, 1237),
+        ReadSnapshot(143, 1, 0),
+        Run(Seal),
+        Delete(2, 3, Bounded),
+        Delete(2, 10, Bounded),
+        Insert(0, 5, 1251),
+        ReadSnapshot(69, 2, 10),
     ];
     holds(&setup, &events);
 }

@@ -144,8 +144,9 @@ impl Making {
     /// know of no restore from going on with one as if it were a creation.
     pub(super) fn of(text: &[u8]) -> (Making, &[u8]) {
         match text.strip_suffix(RESTORE_LINE) {
-            Some(manifest) => (Making::Restore, manifest),
-            None => (Making::Creation, text),
+            // A volume's path may end with the same letters.
+            Some(manifest) if manifest.ends_with(b"\n") => (Making::Restore, manifest),
+            _ => (Making::Creation, text),
         }
     }
 
