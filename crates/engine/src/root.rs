@@ -377,7 +377,13 @@ fn both_bad(name: &str, a: Error, b: &Error) -> Error {
         }
     }
     let message = format!("{name}: neither superblock copy can be used: first: {a}; second: {b}. Without one the store cannot be opened");
-    Error::with_source(ErrorKind::Damaged, message, a)
+    // A copy that could not be read may be whole.
+    let is_unread = a.kind() == ErrorKind::Io || b.kind() == ErrorKind::Io;
+    let kind = match is_unread {
+        true => ErrorKind::Io,
+        false => ErrorKind::Damaged,
+    };
+    Error::with_source(kind, message, a)
 }
 
 /// The empty path stands for the current directory, as everywhere.

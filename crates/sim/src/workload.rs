@@ -373,13 +373,12 @@ impl Swarm {
             let (few, many) = (self.random.below(4), self.random.below(80));
             let sectors = 1 + self.random.below(64);
             let volume = self.random.below(3) as u8;
-            let fault = match (self.trouble, self.random.below(8)) {
-                (Trouble::Damage, 4..=5) => Fault::MisdirectWrite(few, sectors),
-                (_, 0) => Fault::FailWrite(few, sectors % 8),
-                (_, 1) => Fault::FailSync(few),
-                (_, 2) => Fault::NoSpace(few),
-                (_, 3) => Fault::Gone(many),
-                (_, 4) => Fault::Latency(many, sectors * 1000),
+            let fault = match self.random.below(8) {
+                0 => Fault::FailWrite(few, sectors % 8),
+                1 => Fault::FailSync(few),
+                2 => Fault::NoSpace(few),
+                3 => Fault::Gone(many),
+                4 => Fault::Latency(many, sectors * 1000),
                 _ => Fault::FailRead(many),
             };
             script.push(Event::ArmOpen(volume, fault));
