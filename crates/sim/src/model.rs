@@ -257,6 +257,15 @@ impl Model {
         })
     }
 
+    /// The keys that were written, or may have been, since the last sync.
+    pub(crate) fn keys_since(&self) -> impl Iterator<Item = (u8, Key)> + '_ {
+        let changes = self.since.iter().flat_map(|step| &step.changes);
+        changes.filter_map(|change| match change {
+            Change::Set(space, key, _) => Some((*space, Key::clone(key))),
+            Change::Create(_) | Change::Drop(_) => None,
+        })
+    }
+
     /// The acknowledgements under `Bounded` that a crash broke which kept so many steps.
     pub(crate) fn lost_acks(&self, kept: usize) -> impl Iterator<Item = BoundedAck> + '_ {
         self.since.iter().skip(kept).filter_map(|s| s.bounded)

@@ -6,7 +6,7 @@ use heliox::{Error, ErrorKind, Keyspace, Snapshot};
 
 use crate::checkers::{dump, is_detection, recognise, space_name};
 use crate::keys::{Key, Value};
-use crate::model::{show, Found1, Map, State};
+use crate::model::{same, show, Found1, Map, State};
 use crate::script::Event;
 use crate::world::{Checked, World};
 
@@ -70,7 +70,7 @@ impl World {
         let found = found.map_err(|e| format!("{what}: {e}"))?;
         let has = found.map(|value| Found1 { value });
         if self.is_allowed(space, key, wanted, has) {
-            if self.has_strangers() && wanted.is_none() && found.is_some() {
+            if self.has_strangers() && has.is_some() && !same(wanted, has) {
                 self.lost.insert((space, Key::clone(key)));
             }
             return Ok(());
