@@ -226,9 +226,10 @@ fn apply_in_order(target: Target<'_>, order: &[u32], missed: &mut Vec<SeqNo>) ->
             };
             match install(target, &key, new, record.displaced())? {
                 Fit::Exact => {}
+                Fit::Among => take_swept_twin(target, &key, new.location)?,
                 Fit::Beside => install_beside(target, &key, new)?,
                 Fit::Missed(old) if take_strangers_entry(target, old)? => {
-                    insert(target, &key, new)?;
+                    install_beside(target, &key, new)?;
                 }
                 Fit::Missed(_) => {
                     install_over_lost(target, &key, new)?;
@@ -244,6 +245,8 @@ fn apply_in_order(target: Target<'_>, order: &[u32], missed: &mut Vec<SeqNo>) ->
 enum Fit {
     /// As it says itself.
     Exact,
+    /// The same, but there are other entries that look like this key's.
+    Among,
     /// It says that nothing was there, and something is: nothing was done.
     Beside,
     /// It says that it displaced a record of which this key's entries do not know: nothing was done.
@@ -265,7 +268,12 @@ fn install(
             };
         };
         if matches.iter().any(|e| e.location == old) {
-            return (Action::Replace { old, new }, Fit::Exact);
+            let fit = if matches.len() > 1 {
+                Fit::Among
+            } else {
+                Fit::Exact
+            };
+            return (Action::Replace { old, new }, fit);
         }
         if source.given_up.lock().contains(&old) {
             source.damage.lock().remove(&old.bits());
@@ -293,11 +301,6 @@ fn take_strangers_entry(target: Target<'_>, old: Location) -> Result<bool> {
     })?)
 }
 
-fn insert(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
-    let insert = |_: &[Entry]| (Action::Insert(new), ());
-    Ok(target.index.update(key, target.source, insert)?)
-}
-
 /// Installs a record where the one that had the entry was lost to damage: its predecessor still has
 /// it.
 fn install_over_lost(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
@@ -313,12 +316,36 @@ fn install_over_lost(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> R
     })?)
 }
 
-/// Installs a record that found no entry, where there is one now: it is another key's, or the image
-/// has an entry of the key itself that was swept away later, without a record.
+/// Installs a record that found no entry of its own, where there may be one now: it is another key's,
+/// or the image has an entry of the key itself that was swept away later, without a record.
 fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
+    let action = match swept_entry(target, key, new.location)? {
+        Some(old) => Action::Replace { old, new },
+        None => Action::Insert(new),
+    };
+    Ok(target.index.update(key, target.source, |_| (action, ()))?)
+}
+
+/// Takes away the entry of a key's older record where the newer one took another key's entry: the
+/// older had been swept away by then, without a record.
+fn take_swept_twin(target: Target<'_>, key: &PreparedKey<'_>, new: Location) -> Result<()> {
+    let Some(old) = swept_entry(target, key, new)? else {
+        return Ok(());
+    };
+    let remove = |_: &[Entry]| (Action::Remove { old }, ());
+    Ok(target.index.update(key, target.source, remove)?)
+}
+
+/// The entry of a record of this very key, but for the one at `new`: noted as swept.
+fn swept_entry(
+    target: Target<'_>,
+    key: &PreparedKey<'_>,
+    new: Location,
+) -> Result<Option<Location>> {
     let mut swept = None;
     let mut buf = ReadBuf::default();
-    for entry in target.index.lookup(key).iter() {
+    let matches = target.index.lookup(key);
+    for entry in matches.iter().filter(|entry| entry.location != new) {
         match target.log.read(entry.location, &mut buf) {
             Ok(Some(found)) => {
                 let record = found.record;
@@ -330,13 +357,8 @@ fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Resu
             Err(error) => return Err(error.into()),
         }
     }
-    let action = match swept {
-        Some(old) => {
-            target.swept.lock().push((old, key.hash()));
-            Action::Replace { old, new }
-        }
-        None => Action::Insert(new),
-    };
-    let source = target.source;
-    Ok(target.index.update(key, source, |_| (action, ()))?)
+    if let Some(old) = swept {
+        target.swept.lock().push((old, key.hash()));
+    }
+    Ok(swept)
 }

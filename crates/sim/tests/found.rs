@@ -207,3 +207,34 @@ fn what_a_snapshot_reads_stays_where_it_cannot_be_read_for_collection() {
     ];
     holds(&setup, &events);
 }
+
+/// A range delete's sweep took an entry without a record, another key that looked alike came, and the
+/// first key was written anew over that one's entry. Replay kept the entry that had been swept, so
+/// the key had two.
+#[test]
+fn replay_takes_away_what_was_swept_before_the_key_came_back_over_anothers_entry() {
+    let setup = Setup {
+        keys: 300,
+        families: 65,
+        device_mib: 120,
+        fingerprint_bits: 10,
+        bound_ms: 2,
+        bound_bytes: 65_536,
+        ..setup(500_000_439)
+    };
+    let events = [
+        CreateSpace(0),
+        CreateSpace(1),
+        Batch(12_566_873_138_538_441_029, 6, 72, Bounded),
+        Batch(6_140_514_869_904_042_399, 12, 78, Volatile),
+        Batch(17_732_484_755_774_734_736, 11, 56, Volatile),
+        Run(Sweep),
+        InPause(0),
+        DeletePrefix(1, 13, 1),
+        Batch(5_997_355_604_632_489_571, 16, 1, Bounded),
+        Batch(7_538_780_583_764_272_480, 15, 113, Volatile),
+        Batch(17_014_646_551_172_552_514, 13, 80, Synced),
+        Crash(3, 2_159_297_243_090_621_672, 0, 0),
+    ];
+    holds(&setup, &events);
+}
