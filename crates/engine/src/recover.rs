@@ -201,6 +201,12 @@ fn find_tail(
     for (id, found) in found {
         let header = found.header;
         if header.incarnation > superblock.incarnation {
+            // Its run wrote, and made durable, a superblock of its own before.
+            let words = format!(
+                "segment {} was written in run {}, and the superblock knows of {} runs: a superblock was lost, and all that was written after it",
+                id.0, header.incarnation.0, superblock.incarnation.0
+            );
+            tail.damage.push(words);
             continue;
         }
         tail.next_birth = tail.next_birth.max(Birth(header.birth.0 + 1));

@@ -281,7 +281,12 @@ impl Root {
     /// Reads both copies and takes the newer whole one.
     fn read_superblock(&mut self) -> Result<Superblock> {
         let head = self.head()?;
-        let copies = SUPERBLOCK_OFFSETS.map(|offset| read_copy(head, offset, self.uuid));
+        // A read that went astray must not make an older copy the newest.
+        let read = |offset| match read_copy(head, offset, self.uuid) {
+            Err(error) if error.kind() == ErrorKind::Damaged => read_copy(head, offset, self.uuid),
+            read => read,
+        };
+        let copies = SUPERBLOCK_OFFSETS.map(read);
         let (newest, first) = match copies {
             [Ok(a), Ok(b)] if a.generation < b.generation => (b, 0),
             [Ok(a), Ok(_)] => (a, 1),

@@ -1,10 +1,14 @@
 //! A store that is never closed in order opens again and again, and misses nothing.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use heliox::{Durability, Media, Options, Store, WriteOptions};
-use heliox_media::{CrashChoice, FaultMedia, MemoryMedia, Operation, RecordingMedia};
+use heliox_format::superblock::SUPERBLOCK_OFFSETS;
+use heliox_media::{
+    CrashChoice, FaultMedia, Geometry, MediaError, MemoryMedia, Operation, RecordingMedia,
+};
 
 const BYTES: u64 = 96 << 20;
 
@@ -134,4 +138,88 @@ fn the_sweep_of_orphans_leaves_a_snapshot_its_large_values() {
     assert!(swept > 1 << 20, "{swept} bytes were swept");
     assert_eq!(ks.get_at("seen", &snapshot).unwrap(), Some(large));
     assert_eq!(ks.get("seen").unwrap(), None);
+}
+
+/// One read, counted from 0, gives the bytes of another place.
+struct Astray {
+    inner: Arc<MemoryMedia>,
+    reads_before: AtomicU32,
+}
+
+/// The sector of the other place is not one that begins a frame of the same length there.
+const ASTRAY_BYTES: u64 = 9 * 512;
+
+impl Media for Astray {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let is_astray = self.reads_before.fetch_sub(1, Ordering::Relaxed) == 0;
+        let away = if is_astray { ASTRAY_BYTES } else { 0 };
+        self.inner.read_at(offset + away, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.inner.write_at(offset, data)
+    }
+    fn sync(&self) -> Result<(), MediaError> {
+        self.inner.sync()
+    }
+    fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
+        self.inner.discard(offset, len_bytes)
+    }
+    fn describe(&self) -> String {
+        "astray".to_owned()
+    }
+}
+
+/// Whichever read of an open goes astray, a header's or one of the log's end included: all is there,
+/// or the store is not opened.
+#[test]
+fn a_read_that_goes_astray_is_not_taken_for_the_end_of_the_log() {
+    let mut opened = 0;
+    for nth in 0..50 {
+        let inner = Arc::new(MemoryMedia::new(BYTES, 512).unwrap());
+        let media: Arc<dyn Media> = inner.clone();
+        let store = open(&media).unwrap();
+        let ks = store.create_keyspace("default").unwrap();
+        let sync = WriteOptions::new().durability(Durability::Sync);
+        // Over more than one piece that is read at a time.
+        let value = vec![1; 60_000];
+        for number in 0..30u32 {
+            ks.put_with(number.to_be_bytes(), &value, &sync).unwrap();
+        }
+        std::mem::forget((store, ks));
+        let astray: Arc<dyn Media> = Arc::new(Astray {
+            inner,
+            reads_before: AtomicU32::new(nth),
+        });
+        let store = open(&astray);
+        opened += u32::from(store.is_ok());
+        let store = store.unwrap_or_else(|_| open(&media).unwrap());
+        let ks = store.keyspace("default").unwrap();
+        assert_eq!(ks.iter().start().unwrap().count(), 30, "read {nth}");
+    }
+    assert!(opened > 40, "{opened} opens");
+}
+
+/// Both copies of the superblock are as they were before the last run: what it wrote cannot be found
+/// any more, and that is told.
+#[test]
+fn a_superblock_that_was_lost_is_told() {
+    let memory = Arc::new(MemoryMedia::new(BYTES, 512).unwrap());
+    let media: Arc<dyn Media> = memory.clone();
+    assert!(run(&media, 0));
+    let mut copies = [[0; 4096]; 2];
+    for (offset, copy) in SUPERBLOCK_OFFSETS.into_iter().zip(&mut copies) {
+        memory.peek(offset, copy).unwrap();
+    }
+    assert!(run(&media, 1));
+    for (offset, copy) in SUPERBLOCK_OFFSETS.into_iter().zip(&copies) {
+        memory.poke(offset, copy).unwrap();
+    }
+    let damage = open(&media).unwrap().damage();
+    assert!(
+        damage.iter().any(|d| d.contains("a superblock was lost")),
+        "{damage:?}"
+    );
 }

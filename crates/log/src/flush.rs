@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use heliox_format::error::DecodeError;
 use heliox_format::ids::SeqNo;
+use heliox_media::{AlignedBuf, Media};
 use heliox_sync::atomic::Ordering;
 
 use crate::chunk::FrozenChunk;
@@ -132,10 +134,27 @@ impl Log {
             self.media
                 .write_at(chunk.base, bytes)
                 .map_err(|e| self.fail(e.into()))?;
+            self.check_begun(&chunk).map_err(|e| self.fail(e))?;
             self.note_written(stream, chunk);
             self.chunk_written.notify_all();
         }
         Ok(reached)
+    }
+
+    /// Reads the header of a segment back that was just begun: recovery finds a segment by its first
+    /// blocks, so a device that wrote them elsewhere would hide all that follows.
+    fn check_begun(&self, chunk: &FrozenChunk) -> Result<(), LogError> {
+        let id = self.geometry.segment_of(chunk.base);
+        if self.geometry.start(id) != chunk.base {
+            return Ok(());
+        }
+        let mut header = AlignedBuf::for_read(self.geometry.sector_bytes)?;
+        self.media.read_at(chunk.base, &mut header)?;
+        if chunk.memory.get(..header.len()) == Some(&header[..]) {
+            return Ok(());
+        }
+        let error = DecodeError::new("segment header", chunk.base, "sector as written", 1, 0);
+        Err(LogError::Damaged(error))
     }
 
     fn freeze_both(&self, state: &mut State) -> Result<(), LogError> {

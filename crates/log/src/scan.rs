@@ -121,6 +121,22 @@ pub fn find_segment_headers(
     geometry: &LogGeometry,
     ids: &[SegmentId],
 ) -> Result<Vec<Option<FoundHeader>>, LogError> {
+    let found = read_headers(media, geometry, ids)?;
+    // A read that went astray looks like a segment that was never written.
+    let absent = ids.iter().zip(&found).filter(|(_, found)| found.is_none());
+    let absent: Vec<SegmentId> = absent.map(|(id, _)| *id).collect();
+    let mut again = read_headers(media, geometry, &absent)?.into_iter();
+    let found = found.into_iter();
+    Ok(found
+        .map(|found| found.or_else(|| again.next().flatten()))
+        .collect())
+}
+
+fn read_headers(
+    media: &dyn Media,
+    geometry: &LogGeometry,
+    ids: &[SegmentId],
+) -> Result<Vec<Option<FoundHeader>>, LogError> {
     let mut memory = AlignedBuf::for_read(ids.len().max(1) * 2 * BLOCK_BYTES)?;
     let pieces = memory.chunks_mut(2 * BLOCK_BYTES);
     let mut reads: Vec<Read<'_>> = ids
@@ -248,7 +264,7 @@ impl SegmentScanner {
         };
         read_whole(media, base, &mut memory)?;
         let found = decode_or_find(geometry, base, &memory)?;
-        Ok(SegmentScanner {
+        let mut scanner = SegmentScanner {
             geometry: *geometry,
             header: found.header,
             header_state: found.state,
@@ -264,7 +280,48 @@ impl SegmentScanner {
             finished: Vec::new(),
             durable_seq: SeqNo::ZERO,
             trailing_gap: used_bytes.is_some(),
-        })
+        };
+        if used_bytes.is_none() {
+            scanner.read_end_again(media)?;
+        }
+        Ok(scanner)
+    }
+
+    /// Reads the piece in which the frames end once more, and goes on with what it holds now: a read
+    /// that went astray looks like an end, and nothing else would tell of the newest records.
+    fn read_end_again(&mut self, media: &dyn Media) -> Result<(), LogError> {
+        let mut at = self.end_of_chain(self.geometry.sector_bytes);
+        while at + BLOCK_BYTES <= self.limit {
+            let start = at / READ_PIECE_BYTES * READ_PIECE_BYTES;
+            let end = (start + READ_PIECE_BYTES).min(self.memory.len());
+            let mut piece = AlignedBuf::for_read(end - start)?;
+            media.read_at(self.base + start as u64, &mut piece)?;
+            // This read may be the one that went astray.
+            let goes_on = |bytes| self.peek_ours(at, bytes).is_some();
+            if !piece.get(at - start..).is_some_and(goes_on) {
+                break;
+            }
+            self.memory[start..end].copy_from_slice(&piece);
+            at = self.end_of_chain(at);
+        }
+        Ok(())
+    }
+
+    /// Where the unbroken frames of this life from `at` on end, by their headers alone.
+    fn end_of_chain(&self, mut at: usize) -> usize {
+        while let Some(header) = self
+            .memory
+            .get(at..self.limit)
+            .and_then(|bytes| self.peek_ours(at, bytes))
+        {
+            at += header.frame_bytes as usize;
+        }
+        at
+    }
+
+    fn peek_ours(&self, at: usize, bytes: &[u8]) -> Option<FrameHeader> {
+        let header = peek_frame(self.geometry.shape, self.base + at as u64, bytes).ok();
+        header.filter(|header| self.is_ours(header))
     }
 
     /// The segment's header.

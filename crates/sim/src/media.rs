@@ -13,8 +13,8 @@
 //! | The same while the store is opened | the open fails with a device's error, or succeeds; the next one owes everything | the same | the same | the same |
 //! | A read fails once | an error, or the other copy serves; nothing is lost | an error | an error | an error |
 //! | Latency | everything | everything | everything | everything |
-//! | Bit rot, a misdirected write | everything, with a warning (one copy) | detection: the store is not opened | detection, but for the newest flush | detection |
-//! | Misdirected read | detection | detection | detection | detection |
+//! | Bit rot, a misdirected write, then or later | everything, with a warning (one copy) | detection: the store is not opened | detection, but for the newest flush | detection |
+//! | Misdirected read, while the store is opened or later | detection | detection | detection | detection |
 //! | Syncs that lie (runs of their own) | detection, but for what the lies covered | the same | the same | the same |
 //!
 //! Detection: never a wrong value, and no value that was lost in silence: a key that does not have

@@ -72,6 +72,8 @@ pub(crate) struct Model {
     /// Changes of operations that failed: their keys may have either value until the next open.
     uncertain: BTreeSet<(u8, Key)>,
     uncertain_spaces: BTreeSet<u8>,
+    /// Keys of writes that met damage, and were refused or not: never known again.
+    unknown: BTreeSet<(u8, Key)>,
 }
 
 fn apply(state: &mut State, change: &Change) {
@@ -135,17 +137,40 @@ impl Model {
         self.since.push(StepTaken { changes, bounded });
     }
 
-    /// True if nothing is known of the key until the next open.
+    /// A step that met damage: whether it happened will not show in what comes after it.
+    pub(crate) fn forget(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Create(space) | Change::Drop(space) => {
+                    self.uncertain_spaces.insert(*space);
+                }
+                Change::Set(space, key, _) => {
+                    self.unknown.insert((*space, Key::clone(key)));
+                }
+            }
+        }
+    }
+
+    /// True if nothing is known of the key until the next open, or ever.
     #[must_use]
     pub(crate) fn is_uncertain(&self, space: u8, key: &Key) -> bool {
-        self.uncertain_spaces.contains(&space)
-            || (!self.uncertain.is_empty() && self.uncertain.contains(&(space, Key::clone(key))))
+        let is_in = |keys: &BTreeSet<(u8, Key)>| {
+            !keys.is_empty() && keys.contains(&(space, Key::clone(key)))
+        };
+        self.uncertain_spaces.contains(&space) || is_in(&self.uncertain) || is_in(&self.unknown)
+    }
+
+    /// True if any value, or none, may be found of the key after a crash.
+    #[must_use]
+    pub(crate) fn is_unknown(&self, space: u8, key: &Key) -> bool {
+        !self.unknown.is_empty() && self.unknown.contains(&(space, Key::clone(key)))
     }
 
     /// True if nothing at all failed since the last open.
     #[must_use]
     pub(crate) fn is_sure_of(&self, space: u8) -> bool {
-        !self.uncertain_spaces.contains(&space) && self.uncertain.is_empty()
+        let is_certain = self.uncertain.is_empty() && self.unknown.is_empty();
+        is_certain && !self.uncertain_spaces.contains(&space)
     }
 
     /// True unless the keyspace itself may or may not be there.
@@ -279,23 +304,50 @@ impl Model {
         self.settle();
     }
 
-    /// After damage: what was found counts from here on.
+    /// After damage: what was found counts from here on, until it expires as it was to.
     pub(crate) fn adopt(&mut self, found: &Found) {
-        let held = |v: &Found1| Held {
-            value: v.value,
-            expiry_ms: None,
+        let writes = self.expiring();
+        let held = |space: u8, key: &Key, has: Found1| {
+            let mut writes = writes.get(&(space, key)).into_iter().flatten();
+            let write = writes.rfind(|held| same(Some(held.value), Some(has)));
+            Held {
+                value: has.value,
+                expiry_ms: write.and_then(|held| held.expiry_ms),
+            }
         };
-        self.now = found
+        let now: State = found
             .iter()
             .map(|(space, map)| {
-                let map = map.iter().map(|(k, v)| (Key::clone(k), held(v)));
-                (*space, map.collect())
+                let held = map
+                    .iter()
+                    .map(|(k, v)| (Key::clone(k), held(*space, k, *v)));
+                (*space, held.collect())
             })
             .collect();
-        self.durable = self.now.clone();
+        self.now = now.clone();
+        self.durable = now;
         self.since.clear();
         self.syncs.clear();
         self.settle();
+    }
+
+    /// All values that expire, oldest first.
+    fn expiring(&self) -> BTreeMap<(u8, &Key), Vec<Held>> {
+        let mut writes: BTreeMap<(u8, &Key), Vec<Held>> = BTreeMap::new();
+        let mut note = |space: u8, key, held: &Held| {
+            if held.expiry_ms.is_some() {
+                writes.entry((space, key)).or_default().push(*held);
+            }
+        };
+        for (space, map) in &self.durable {
+            map.iter().for_each(|(key, held)| note(*space, key, held));
+        }
+        for change in self.since.iter().flat_map(|step| &step.changes) {
+            if let Change::Set(space, key, Some(held)) = change {
+                note(*space, key, held);
+            }
+        }
+        writes
     }
 
     fn settle(&mut self) {

@@ -179,7 +179,7 @@ impl World {
             }
             _ if self.media.is_tainted() => {
                 self.is_failed |= self.store_failed();
-                self.model.maybe(changes);
+                self.model.forget(&changes);
                 Ok(())
             }
             _ => Err(format!("{what}: {error}")),

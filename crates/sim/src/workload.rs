@@ -373,7 +373,10 @@ impl Swarm {
             let (few, many) = (self.random.below(4), self.random.below(80));
             let sectors = 1 + self.random.below(64);
             let volume = self.random.below(3) as u8;
+            let is_damage = self.trouble == Trouble::Damage;
             let fault = match self.random.below(8) {
+                0..=3 if is_damage => Fault::MisdirectRead(many, sectors),
+                4..=5 if is_damage => Fault::MisdirectWrite(few, sectors),
                 0 => Fault::FailWrite(few, sectors % 8),
                 1 => Fault::FailSync(few),
                 2 => Fault::NoSpace(few),

@@ -238,3 +238,35 @@ fn replay_takes_away_what_was_swept_before_the_key_came_back_over_anothers_entry
     ];
     holds(&setup, &events);
 }
+
+/// The first write of a segment went elsewhere, and its header with it: recovery did not see the
+/// segment, nor all that was written to it afterwards, and said nothing.
+#[test]
+fn a_segment_whose_first_write_went_astray_stops_the_store() {
+    let setup = Setup {
+        families: 136,
+        device_mib: 80,
+        volumes: 2,
+        bound_ms: 20,
+        bound_bytes: 65_536,
+        ..setup(1068)
+    };
+    let events = [
+        CreateSpace(0),
+        CreateSpace(1),
+        CreateSpace(2),
+        ArmOpen(0, Fault::MisdirectWrite(2, 57)),
+        Crash(1, 6_613_852_418_884_119_468, 3, 8_758_752_460_648_515_427),
+        Put(2, 1, 1187, Synced),
+        Put(2, 3, 1048, Volatile),
+        Put(1, 2, 824, Volatile),
+        Put(1, 50, 1146, Volatile),
+        Put(1, 3, 745, Volatile),
+        Put(0, 56, 977, Volatile),
+        Put(0, 0, 1458, Bounded),
+        Put(2, 0, 828, Synced),
+        Put(1, 2, 1263, Synced),
+        Crash(3, 3_899_004_623_372_387_044, 0, 0),
+    ];
+    holds(&setup, &events);
+}
