@@ -201,12 +201,7 @@ fn find_tail(
     for (id, found) in found {
         let header = found.header;
         if header.incarnation > superblock.incarnation {
-            // Its run wrote, and made durable, a superblock of its own before.
-            let words = format!(
-                "segment {} was written in run {}, and the superblock knows of {} runs: a superblock was lost, and all that was written after it",
-                id.0, header.incarnation.0, superblock.incarnation.0
-            );
-            tail.damage.push(words);
+            tail.damage.push(lost_superblock(id, &header, superblock));
             continue;
         }
         tail.next_birth = tail.next_birth.max(Birth(header.birth.0 + 1));
@@ -244,6 +239,14 @@ fn find_tail(
         stream.sort_by_key(|s| s.header.birth);
     }
     Ok(tail)
+}
+
+/// A run writes a superblock of its own, and makes it durable, before any segment.
+fn lost_superblock(id: SegmentId, header: &SegmentHeader, superblock: &Superblock) -> String {
+    format!(
+        "segment {} was written in run {}, and the superblock knows of {} runs: a superblock was lost, and all that was written after it",
+        id.0, header.incarnation.0, superblock.incarnation.0
+    )
 }
 
 /// Every segment that replay may read, so that reads by location work.
@@ -301,6 +304,7 @@ fn sources_of(tail: &Tail, cuts: &[Cut]) -> (Vec<Range<usize>>, Vec<Source>) {
         let from = sources.len();
         sources.extend(stream.iter().map(|segment| Source {
             id: segment.id,
+            birth: segment.header.birth,
             first_seq: segment.header.first_seq,
             last: cut_of(cuts, segment.header.incarnation),
         }));

@@ -11,11 +11,12 @@
 use std::collections::VecDeque;
 
 use heliox_format::frame::advance;
-use heliox_format::ids::{KeyspaceId, Location, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::record::{Record, RecordKind};
 use heliox_index::PreparedKey;
 use heliox_log::geometry::LogGeometry;
 use heliox_log::scan::{Scanned, SegmentScanner};
+use heliox_log::LogError;
 use heliox_media::{AlignedBuf, Media};
 use heliox_sync::{Condvar, Mutex, MutexGuard};
 
@@ -160,6 +161,8 @@ impl Piece {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) id: SegmentId,
+    /// Its life, by its header or its first frame.
+    pub(crate) birth: Birth,
     /// The order of its first record, as far as that is known: only tells which is read first.
     pub(crate) first_seq: SeqNo,
     /// The last order of its incarnation that counts.
@@ -309,9 +312,16 @@ impl<'a> TailReader<'a> {
     }
 
     fn parser(&self, n: usize, spare: &mut Option<AlignedBuf>) -> Result<Parser> {
-        let Source { id, last, .. } = self.sources[n];
-        let scanner =
-            SegmentScanner::load_into(self.media, &self.geometry, id, None, spare.take())?;
+        let Source {
+            id, birth, last, ..
+        } = self.sources[n];
+        let load = |spare| SegmentScanner::load_into(self.media, &self.geometry, id, None, spare);
+        let scanner = match load(spare.take()) {
+            Ok(scanner) if scanner.birth() == birth => scanner,
+            // A read that went astray shows nothing, or frames of an earlier life.
+            Ok(_) | Err(LogError::Damaged(_)) => load(None)?,
+            Err(error) => return Err(error.into()),
+        };
         self.shared.lock().bytes_read += scanner.loaded_bytes();
         Ok(Parser { scanner, last })
     }
@@ -590,7 +600,7 @@ mod tests {
 
     use heliox_format::checksum::ChecksumSalt;
     use heliox_format::frame::FrameShape;
-    use heliox_format::ids::{Birth, Incarnation};
+    use heliox_format::ids::Incarnation;
     use heliox_log::append::NewRecord;
     use heliox_log::segments::SegmentTable;
     use heliox_log::{Log, LogOptions, Stream};
@@ -650,6 +660,7 @@ mod tests {
             let (first_seq, last) = (header.first_seq, SeqNo::MAX);
             streams[usize::from(survivor)].push(Source {
                 id,
+                birth: header.birth,
                 first_seq,
                 last,
             });

@@ -297,7 +297,7 @@ impl SegmentScanner {
             let mut piece = AlignedBuf::for_read(end - start)?;
             media.read_at(self.base + start as u64, &mut piece)?;
             // This read may be the one that went astray.
-            let goes_on = |bytes| self.peek_ours(at, bytes).is_some();
+            let goes_on = |bytes| self.frame_at(at, bytes).is_some();
             if !piece.get(at - start..).is_some_and(goes_on) {
                 break;
             }
@@ -307,21 +307,23 @@ impl SegmentScanner {
         Ok(())
     }
 
-    /// Where the unbroken frames of this life from `at` on end, by their headers alone.
+    /// Where the unbroken frames of this life from `at` on end.
     fn end_of_chain(&self, mut at: usize) -> usize {
-        while let Some(header) = self
-            .memory
-            .get(at..self.limit)
-            .and_then(|bytes| self.peek_ours(at, bytes))
-        {
+        let frame = |at| self.frame_at(at, self.memory.get(at..self.limit)?);
+        while let Some(header) = frame(at) {
             at += header.frame_bytes as usize;
         }
         at
     }
 
-    fn peek_ours(&self, at: usize, bytes: &[u8]) -> Option<FrameHeader> {
-        let header = peek_frame(self.geometry.shape, self.base + at as u64, bytes).ok();
-        header.filter(|header| self.is_ours(header))
+    /// The frame of this life that begins the bytes at `at`, if it verifies.
+    fn frame_at(&self, at: usize, bytes: &[u8]) -> Option<FrameHeader> {
+        let (shape, address) = (self.geometry.shape, self.base + at as u64);
+        // The checksum is only worth computing for what claims to be a frame of this life.
+        let header = peek_frame(shape, address, bytes).ok()?;
+        let is_whole =
+            self.is_ours(&header) && open_frame(shape, self.geometry.salt, address, bytes).is_ok();
+        is_whole.then_some(header)
     }
 
     /// The segment's header.
@@ -551,15 +553,9 @@ impl SegmentScanner {
     /// The first frame of this life at or after `at`.
     fn frame_from(&self, mut at: usize) -> Option<(usize, FrameHeader)> {
         while at + self.geometry.shape.header_bytes() <= self.limit {
-            let address = self.base + at as u64;
-            let bytes = &self.memory[at..];
-            // The checksum is only worth computing for what claims to be a frame of this life.
-            if peek_frame(self.geometry.shape, address, bytes).is_ok_and(|h| self.is_ours(&h)) {
-                if let Ok(header) =
-                    open_frame(self.geometry.shape, self.geometry.salt, address, bytes)
-                {
-                    return Some((at, header));
-                }
+            let frame = self.frame_at(at, &self.memory[at..]);
+            if let Some(header) = frame {
+                return Some((at, header));
             }
             at += SECTOR_BYTES_MIN;
         }

@@ -165,6 +165,11 @@ impl Swarm {
         if self.one_in(self.crash_every) {
             let fault = self.fault(late);
             script.extend(fault);
+            // Before a checkpoint makes it old news.
+            if matches!(fault, Some(Event::Rot(Zone::Tail, _))) && self.one_in(2) {
+                let crash = self.crash();
+                script.push(crash);
+            }
         }
         let total: u64 = self.kinds.iter().map(|(_, weight)| weight).sum();
         let mut drawn = self.random.below(total);
