@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod images;
+mod input;
 mod must;
 pub mod mutate;
 pub mod program;

@@ -4,6 +4,8 @@
 use heliox::Step;
 use heliox_sim::{as_test, generate, replay, Ack, Event, Fault, Setup, Zone};
 
+use crate::input::Input;
+
 /// Events of a script, at most: enough to fill a segment, few enough to run hundreds a second.
 const EVENTS_MAX: usize = 400;
 /// Lengths of values: around what fits a frame, a block, a page; the last ones go into chunks.
@@ -55,28 +57,17 @@ pub fn store_ops(data: &[u8]) {
 
 /// The script that an input stands for.
 pub fn script(data: &[u8]) -> (Setup, Vec<Event>) {
-    let mut input = Input(data);
+    let mut input = Input::new(data);
     let setup = setup(&mut input);
     let mut events: Vec<Event> = vec![Event::CreateSpace(0), Event::CreateSpace(1)];
-    while !input.0.is_empty() && events.len() < EVENTS_MAX {
+    while !input.is_empty() && events.len() < EVENTS_MAX {
         let event = event(&mut input, &setup);
         events.push(event);
     }
     (setup, events)
 }
 
-/// What is left of an input; zeros behind its end.
-struct Input<'a>(&'a [u8]);
-
 impl Input<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
     fn below(&mut self, limit: u8) -> u64 {
         u64::from(self.byte() % limit)
     }

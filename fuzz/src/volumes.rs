@@ -15,6 +15,7 @@ use heliox_format::superblock::{Superblock, SUPERBLOCK_OFFSETS};
 use heliox_media::MemoryMedia;
 use heliox_sim::Clock;
 
+use crate::input::Input;
 use crate::must::Must;
 
 const SECTOR_BYTES: usize = 512;
@@ -70,13 +71,13 @@ struct Base {
 /// # Panics
 /// When a step does not end. The store itself must not panic.
 pub fn volume_open(data: &[u8]) {
-    let mut input = Input(data);
+    let mut input = Input::new(data);
     let choice = input.byte();
     let bases = bases();
     let base = &bases[usize::from(choice) % bases.len()];
     let mut media = base.media.clone();
     for _ in 0..PATCHES_MAX {
-        if input.0.is_empty() {
+        if input.is_empty() {
             break;
         }
         patch(base, &mut media, &mut input);
@@ -253,24 +254,6 @@ fn places(media: &MemoryMedia, salt: ChecksumSalt) -> Vec<Place> {
     places
 }
 
-/// What is left of an input; zeros behind its end.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        let number = usize::from(self.byte()) << 8 | usize::from(self.byte());
-        number % limit.max(1)
-    }
-}
-
 /// Damages one place, and mostly makes its checksum fit.
 fn patch(base: &Base, media: &mut MemoryMedia, input: &mut Input<'_>) {
     let places = &base.places;
@@ -279,16 +262,16 @@ fn patch(base: &Base, media: &mut MemoryMedia, input: &mut Input<'_>) {
         0..=95 => {
             let few = places.iter().filter(|p| p.kind != Kind::Frame);
             let few: Vec<&Place> = few.collect();
-            *few[input.below(few.len())]
+            *few[below(input, few.len())]
         }
-        _ => places[input.below(places.len())],
+        _ => places[below(input, places.len())],
     };
     let mut bytes = vec![0; place.len];
     media.peek(place.at, &mut bytes).must("a place is there");
     let kind = input.byte();
     let offset = match kind & 0x40 {
-        0 => input.below(place.len.min(96)),
-        _ => input.below(place.len),
+        0 => below(input, place.len.min(96)),
+        _ => below(input, place.len),
     };
     match kind % 8 {
         0 | 1 => bytes[offset] ^= input.byte(),
@@ -297,7 +280,7 @@ fn patch(base: &Base, media: &mut MemoryMedia, input: &mut Input<'_>) {
         5 => overlay(&mut bytes, offset, &number(input).to_le_bytes()[..4]),
         6 => overlay(&mut bytes, offset, &number(input).to_le_bytes()),
         _ => {
-            let other = places[input.below(places.len())];
+            let other = places[below(input, places.len())];
             let mut from = vec![0; other.len];
             media.peek(other.at, &mut from).must("a place is there");
             overlay(&mut bytes, 0, &from);
@@ -307,6 +290,12 @@ fn patch(base: &Base, media: &mut MemoryMedia, input: &mut Input<'_>) {
     if kind & 0x80 == 0 {
         seal(base.salt, media, place);
     }
+}
+
+/// A number below `limit`, of two bytes; 0 when that is 0.
+fn below(input: &mut Input<'_>, limit: usize) -> usize {
+    let number = usize::from(input.byte()) << 8 | usize::from(input.byte());
+    number % limit.max(1)
 }
 
 fn number(input: &mut Input<'_>) -> u64 {
