@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{dump, key, value, Change, Model, Rng};
+use common::{dump, fill, key, name, value, Change, Model, Rng};
 use heliox::{Batch, Durability, ErrorKind, Keyspace, Store, WriteOptions};
 use heliox_media::{FaultMedia, MemoryMedia, Operation};
 
@@ -16,23 +16,6 @@ const CAPACITY_BYTES: u64 = 66 << 20;
 const EIO: i32 = 5;
 /// Longest that a store may take to find room again after deletes.
 const RECOVER_MAX: Duration = Duration::from_secs(20);
-
-fn name(n: u64) -> Vec<u8> {
-    format!("key{n:08}").into_bytes()
-}
-
-/// Puts new keys until the store is full; gives the number of the first that was refused.
-fn fill(ks: &Keyspace, mut n: u64) -> u64 {
-    loop {
-        match ks.put(name(n), value(n, 4000)) {
-            Ok(()) => n += 1,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Full, "{error}");
-                return n;
-            }
-        }
-    }
-}
 
 /// Tries a put until the store takes it.
 fn put_again(store: &Store, ks: &Keyspace, background: bool) {

@@ -8,10 +8,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{memory, small, value};
+use common::{fill, memory, name, small, value};
 use heliox::{
-    ConditionKind, Durability, ErrorKind, Event, EventKind, Health, HealthState, Keyspace, Media,
-    Step, Store, WriteOptions,
+    ConditionKind, Durability, ErrorKind, Event, EventKind, Health, HealthState, Media, Step,
+    Store, WriteOptions,
 };
 use heliox_media::{FaultMedia, MemoryMedia, Operation};
 
@@ -22,10 +22,6 @@ type Faulty = FaultMedia<MemoryMedia>;
 
 fn faulty() -> Arc<Faulty> {
     Arc::new(FaultMedia::new(MemoryMedia::clone(&memory(CAPACITY_BYTES))))
-}
-
-fn name(n: u64) -> Vec<u8> {
-    format!("key{n:08}").into_bytes()
 }
 
 fn state(store: &Store) -> HealthState {
@@ -99,26 +95,13 @@ fn a_failed_write_or_sync_is_told_and_stays() {
     }
 }
 
-fn fill(ks: &Keyspace) -> u64 {
-    let mut n = 0;
-    loop {
-        match ks.put(name(n), value(n, 4000)) {
-            Ok(()) => n += 1,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Full, "{error}");
-                return n;
-            }
-        }
-    }
-}
-
 #[test]
 fn a_full_store_says_so_and_that_it_has_room_again() {
     let (events, listener) = heard();
     let options = small(memory(CAPACITY_BYTES)).on_event(listener);
     let store = Store::open("", &options).unwrap();
     let ks = store.create_keyspace("a").unwrap();
-    let end = fill(&ks);
+    let end = fill(&ks, 0);
     let Health::Full { conditions } = store.health() else {
         panic!("{}", store.health());
     };

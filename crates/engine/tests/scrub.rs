@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{memory, small, value};
+use common::{memory, name, small, value};
 use heliox::{
     ErrorKind, EventKind, Finding, HealthState, Keyspace, Media, Options, Remedy, ScrubReport,
     Simulation, Step, Store, Structure,
@@ -23,10 +23,6 @@ const KEYS: u64 = 1500;
 const VALUE_BYTES: usize = 1000;
 /// What the scrub reads of a segment at a time.
 const PIECE_BYTES: usize = 128 << 10;
-
-fn name(n: u64) -> Vec<u8> {
-    format!("key{n:08}").into_bytes()
-}
 
 fn held(n: u64) -> Vec<u8> {
     value(n, VALUE_BYTES)

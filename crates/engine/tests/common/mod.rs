@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use heliox::{KeySource, Media, Options, Store};
+use heliox::{ErrorKind, KeySource, Keyspace, Media, Options, Store};
 use heliox_media::MemoryMedia;
 
 /// Seeded choices (splitmix64): the same seed gives the same test.
@@ -75,6 +75,11 @@ pub fn own_key(i: u64) -> Vec<u8> {
     own
 }
 
+/// Key number `n` where all that counts is that keys differ.
+pub fn name(n: u64) -> Vec<u8> {
+    format!("key{n:08}").into_bytes()
+}
+
 /// A value of the given length that no other call gives.
 pub fn value(tag: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(tag);
@@ -84,6 +89,19 @@ pub fn value(tag: u64, len: usize) -> Vec<u8> {
     }
     value.truncate(len);
     value
+}
+
+/// Puts new keys until the store is full; gives the number of the first that was refused.
+pub fn fill(ks: &Keyspace, mut n: u64) -> u64 {
+    loop {
+        match ks.put(name(n), value(n, 4000)) {
+            Ok(()) => n += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+                return n;
+            }
+        }
+    }
 }
 
 pub fn memory(bytes: u64) -> Arc<MemoryMedia> {
