@@ -91,13 +91,7 @@ pub(crate) fn run(
         report.problem(damage);
     }
     let geometry = root.log_geometry(&superblock);
-    let recovered = recover::run(
-        &root.media(),
-        root.cipher(),
-        &geometry,
-        &superblock,
-        &settings,
-    );
+    let recovered = recover::run(&root, &superblock, &settings);
     let recovered = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {

@@ -17,7 +17,6 @@ use heliox_format::record::RecordKind;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{Cut, Superblock};
 use heliox_index::{Index, IndexOptions};
-use heliox_log::cipher::Cipher;
 use heliox_log::geometry::LogGeometry;
 use heliox_log::scan::{find_segment_headers, HeaderState};
 use heliox_log::segments::{SegmentState, SegmentTable};
@@ -32,6 +31,7 @@ use crate::installs::Installs;
 use crate::load::{load_checkpoint, CopyOrders, Loaded};
 use crate::options::Settings;
 use crate::read::OwnedRecord;
+use crate::root::Root;
 use crate::tail::{Source, StreamReader, TailReader, TailRecord, What};
 
 /// Headers of segments that are read in one submission.
@@ -57,14 +57,10 @@ pub(crate) struct Recovered {
 }
 
 /// Reads the newest checkpoint and replays the tail. The index has no limit yet; what is read ahead
-/// takes a quarter of what it leaves of the budget, within bounds. `cipher`: of an encrypted store.
-pub(crate) fn run(
-    media: &Arc<dyn Media>,
-    cipher: Option<&Cipher>,
-    geometry: &LogGeometry,
-    superblock: &Superblock,
-    settings: &Settings,
-) -> Result<Recovered> {
+/// takes a quarter of what it leaves of the budget, within bounds.
+pub(crate) fn run(root: &Root, superblock: &Superblock, settings: &Settings) -> Result<Recovered> {
+    let (media, cipher) = (&root.media(), root.cipher());
+    let geometry = &root.log_geometry(superblock);
     let (threads, memory_bytes) = (settings.environment.threads(), settings.memory_budget_bytes);
     let options = IndexOptions {
         seed: superblock.hash_seed,

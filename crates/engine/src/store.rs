@@ -136,13 +136,7 @@ impl Drop for Handle {
 fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Core> {
     let begun = settings.environment.elapsed();
     let geometry = root.log_geometry(&superblock);
-    let recovered = recover::run(
-        &root.media(),
-        root.cipher(),
-        &geometry,
-        &superblock,
-        &settings,
-    )?;
+    let recovered = recover::run(&root, &superblock, &settings)?;
     recovered.index.set_limit_bytes(settings.index_limit_bytes);
     let mut next = next_superblock(&superblock, &recovered);
     keys::begin_births(&mut next.keys, recovered.next_birth);
