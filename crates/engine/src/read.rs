@@ -432,7 +432,8 @@ fn read_dead(core: &Core, dead: DeadVersion, scratch: &mut Scratch) -> Result<Op
             && dead.death <= core.recovered
             && core.log.segment(id).live() == 0;
         if is_link_alive(core, id, dead.death) && !is_given_back {
-            return Ok(found?.map(|f| Linked {
+            let found = found.inspect_err(|error| core.note_damaged_read(dead.location, error))?;
+            return Ok(found.map(|f| Linked {
                 record: OwnedRecord::of(&f.record),
                 place: Some(dead.location),
             }));

@@ -216,7 +216,7 @@ impl Scan {
         }
         let wanted: Vec<Location> = missing.iter().map(|(_, l)| *l).collect();
         let (core, mut failed) = (&self.core, None);
-        let mut damaged: Vec<(usize, Error)> = Vec::new();
+        let mut damaged: Vec<(usize, LogError)> = Vec::new();
         core.log
             .read_many(&wanted, &mut self.buf, &mut |n, found| match found {
                 Ok(Some(found)) => {
@@ -224,7 +224,7 @@ impl Scan {
                     records[missing[n].0] = Some(OwnedRecord::of(&found.record));
                 }
                 Ok(None) => {}
-                Err(error @ LogError::Damaged(_)) => damaged.push((missing[n].0, error.into())),
+                Err(error @ LogError::Damaged(_)) => damaged.push((missing[n].0, error)),
                 Err(error) => failed = Some(error),
             })?;
         // Segments that began after the index was asked hold other records at these places.
@@ -242,9 +242,11 @@ impl Scan {
         }
         damaged.sort_by_key(|(i, _)| std::cmp::Reverse(*i));
         for (i, error) in damaged {
-            self.damaged.insert(entries.remove(i).entry.location);
+            let location = entries.remove(i).entry.location;
+            self.core.note_damaged_read(location, &error);
+            self.damaged.insert(location);
             records.remove(i);
-            self.ready.push_back(Err(error));
+            self.ready.push_back(Err(error.into()));
         }
         Ok(records.into_iter().collect())
     }

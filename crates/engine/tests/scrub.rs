@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::{memory, name, small, value};
 use heliox::{
-    ErrorKind, EventKind, Finding, HealthState, Keyspace, Media, Options, Remedy, ScrubReport,
-    Simulation, Step, Store, Structure,
+    ErrorKind, EventKind, Finding, HealthState, IterOptions, Keyspace, Media, Options, Remedy,
+    ScrubReport, Simulation, Step, Store, Structure,
 };
 use heliox_format::label::HEAD_BYTES;
 use heliox_format::superblock::{Superblock, SUPERBLOCK_OFFSETS};
@@ -543,9 +543,12 @@ fn after_a_failed_write_the_scrub_reports_and_reads_go_on() {
     assert_eq!(store.health().conditions().len(), 1);
 }
 
-/// What a reader meets first, the scrub looks at next, out of turn.
-#[test]
-fn a_damaged_read_brings_the_scrub() {
+/// What a reader meets first, the scrub looks at next, out of turn. `read` meets the damaged record of
+/// key 700; `before` is what happens before it rots.
+fn brings_the_scrub<T>(
+    before: impl Fn(&Store, &Keyspace) -> T,
+    read: impl Fn(&Keyspace, &T) -> Result<(), ErrorKind>,
+) {
     let clock = Arc::new(Clock::default());
     let media = Rotting::new();
     let (store, ks) = filled(&media);
@@ -559,19 +562,59 @@ fn a_damaged_read_brings_the_scrub() {
         .simulation(Arc::clone(&clock) as Arc<dyn Simulation>);
     let store = Store::open("", &options).unwrap();
     let ks = store.keyspace("a").unwrap();
+    let kept = before(&store, &ks);
     media.flip(place_of(&media, 700));
-    assert_eq!(ks.get(name(700)).unwrap_err().kind(), ErrorKind::Damaged);
-    assert_eq!(store.damage().len(), 1, "{:?}", store.damage());
-    assert!(ks.get(name(700)).is_err());
-    assert_eq!(store.damage().len(), 1, "told once");
+    for _ in 0..2 {
+        assert_eq!(read(&ks, &kept), Err(ErrorKind::Damaged));
+        assert_eq!(store.damage().len(), 1, "told once: {:?}", store.damage());
+    }
     while store.stats().scrub_findings == 0 {
         clock.pass(Duration::from_millis(10));
         store.step().unwrap();
         assert!(clock.elapsed() < Duration::from_secs(60));
     }
-    assert_eq!(state(&store), HealthState::Degraded);
     let bytes = store.stats().bytes_read.scrub;
     assert!(bytes < SEGMENT_BYTES, "{bytes}: not out of turn");
+}
+
+/// What an iteration ends with, or meets on its way.
+fn iterated(iter: IterOptions) -> Result<(), ErrorKind> {
+    let mut items = iter.start().unwrap();
+    items.try_for_each(|item| item.map(drop).map_err(|error| error.kind()))
+}
+
+#[test]
+fn a_damaged_read_brings_the_scrub() {
+    let one = |ks: &Keyspace, (): &()| ks.get(name(700)).map(drop).map_err(|e| e.kind());
+    brings_the_scrub(|_, _| (), one);
+    let many = |ks: &Keyspace, (): &()| {
+        let keys: Vec<Vec<u8>> = (650..750).map(name).collect();
+        ks.multi_get(&keys).map(drop).map_err(|e| e.kind())
+    };
+    brings_the_scrub(|_, _| (), many);
+}
+
+#[test]
+fn a_damaged_record_in_a_scan_brings_the_scrub() {
+    brings_the_scrub(|_, _| (), |ks, ()| iterated(ks.iter()));
+    brings_the_scrub(
+        |_, _| (),
+        |ks, ()| iterated(ks.iter().reverse().keys_only()),
+    );
+}
+
+#[test]
+fn a_damaged_version_that_a_snapshot_reads_brings_the_scrub() {
+    let overwritten = |store: &Store, ks: &Keyspace| {
+        let snapshot = store.snapshot().unwrap();
+        ks.put(name(700), "newer").unwrap();
+        snapshot
+    };
+    brings_the_scrub(overwritten, |ks, snapshot| {
+        ks.get_at(name(700), snapshot)
+            .map(drop)
+            .map_err(|e| e.kind())
+    });
 }
 
 // ---- pace ----
