@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, Table};
-use heliox::{Condition, Event, Health, StatValue, Store};
+use heliox::{Condition, Event, Health, ScrubReport, StatValue, Store};
 use heliox_bench::DurabilityMode;
 use serde_json::{json, Map, Value};
 
@@ -76,6 +76,16 @@ fn json_value(value: &StatValue) -> Value {
     }
 }
 
+/// What a scrub found is not on media, so a program that opens the store for a moment has nothing to tell.
+fn last_scrub(report: Option<&ScrubReport>) -> String {
+    match report {
+        Some(report) => format!("last scrub: findings: {}", report.finding_count),
+        None => "last scrub: not known here; what a scrub found is kept only by the program that \
+                 has the store open, while it has (see `heliox scrub`)"
+            .to_owned(),
+    }
+}
+
 fn table(store: &Store) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING);
@@ -102,6 +112,7 @@ fn table(store: &Store) -> String {
     for condition in health.conditions() {
         text += &format!("\n   {condition}");
     }
+    text += &format!("\n {}", last_scrub(store.last_scrub().as_ref()));
     for event in store.events() {
         text += &format!("\n event {}: {}", event.number, event.kind);
     }

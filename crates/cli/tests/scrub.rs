@@ -114,5 +114,9 @@ fn stat_tells_the_health_and_the_events() {
     assert_eq!(json["health"]["conditions"], Value::Array(Vec::new()));
     assert!(json["events"].is_array() && json["last_scrub"].is_null());
     assert!(json["scrub_findings"].is_u64());
-    assert!(place.ok(&["stat", "STORE"]).contains("health: healthy"));
+    // Nothing of a scrub that another program made is known.
+    place.ok(&["scrub", "STORE"]);
+    let text = place.ok(&["stat", "STORE"]);
+    assert!(text.contains("health: healthy"), "{text}");
+    assert!(text.contains("last scrub: not known here"), "{text}");
 }

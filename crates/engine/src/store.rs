@@ -578,7 +578,8 @@ impl Store {
         self.core().events.recent()
     }
 
-    /// What the last pass of the scrub that ended since the store was opened did and found.
+    /// What the last pass of the scrub that ended since the store was opened did and found. It is not
+    /// kept over a close: no write to media is spent on it.
     #[must_use]
     pub fn last_scrub(&self) -> Option<ScrubReport> {
         self.core().patrol.last()
