@@ -1,6 +1,8 @@
 //! What earlier versions wrote must stay readable. `golden/store-1.rle` is a store of format
-//! version 1, stopped without a close; `golden/store-1.txt` is what it holds. `golden/layout-1.txt`
-//! freezes the bytes of each structure. A change of these files is a change of the format: it needs
+//! version 1, stopped without a close; `golden/store-1.txt` is what it holds. `golden/store-2.rle` is the
+//! same, encrypted (version 2), without what would make it big; its master key changed before its tail
+//! was written, so it has two data keys and frames of two sessions. `golden/layout-1.txt` freezes the
+//! bytes of each structure. A change of these files is a change of the format: it needs
 //! a new version, new files beside the old ones, and code that reads both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // these are tests
 
@@ -10,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use heliox::{Batch, Store, WriteOptions};
+use heliox::{Batch, Options, Store, WriteOptions};
 use heliox_format::checkpoint::{
     encode_chunk, CheckpointMeta, ChunkHeader, ChunkKind, KeyspaceEntry, RangeEntry, SegmentEntry,
 };
@@ -38,8 +40,19 @@ fn file(name: &str) -> PathBuf {
 
 // ---- the store ----
 
-/// Everything that a small store can hold. The same on each run, but for its uuid and times.
-fn write_store(store: &Store) {
+const LONGEST: &str = "the longest key";
+const LARGE: &str = "large";
+/// Master keys of the encrypted store.
+const FIRST_KEY: [u8; 32] = [0x11; 32];
+const SECOND_KEY: [u8; 32] = [0x22; 32];
+
+fn encrypted(media: &Arc<MemoryMedia>, key: [u8; 32]) -> Options {
+    options(media).encryption(heliox::KeySource::bytes(key))
+}
+
+/// With the tail, everything that a store can hold; `is_big`: also what takes much room where it does not
+/// compress. The same on each run, but for the store's uuid, its times and what encryption draws.
+fn write_checkpointed(store: &Store, is_big: bool) {
     let mut choices = Choices(1);
     let fruit = store.create_keyspace("fruit").unwrap();
     let size = store.create_keyspace("Größe").unwrap();
@@ -65,10 +78,12 @@ fn write_store(store: &Store) {
     for key in odd {
         fruit.put(key, [b"odd ", key].concat()).unwrap();
     }
-    fruit.put(vec![b'k'; 65_535], "the longest key").unwrap();
     fruit.put("empty", "").unwrap();
     fruit.put("blocks", vec![b'b'; 9_000]).unwrap();
-    size.put("large", vec![b'L'; (1 << 20) + 77]).unwrap();
+    if is_big {
+        fruit.put(vec![b'k'; 65_535], LONGEST).unwrap();
+        size.put(LARGE, vec![b'L'; (1 << 20) + 77]).unwrap();
+    }
     let century = WriteOptions::new().ttl_ms(100 * 365 * 24 * 3600 * 1000);
     fruit.put_with("for a century", "kept", &century).unwrap();
     fruit
@@ -82,7 +97,11 @@ fn write_store(store: &Store) {
         .for_each(|i| fruit.delete(format!("key{i:05}")).unwrap());
     store.sync().unwrap();
     store.checkpoint().unwrap();
-    // The tail.
+}
+
+fn write_tail(store: &Store) {
+    let fruit = store.keyspace("fruit").unwrap();
+    let size = store.keyspace("Größe").unwrap();
     (0..400)
         .step_by(11)
         .for_each(|i| fruit.put(format!("key{i:05}"), "in the tail").unwrap());
@@ -123,9 +142,8 @@ fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
-#[test]
-fn the_store_of_version_1_is_read_checked_and_written_on() {
-    let bytes = unpack(&std::fs::read(file("store-1.rle")).unwrap());
+fn image(golden: &str) -> Image {
+    let bytes = unpack(&std::fs::read(file(golden)).unwrap());
     let mut image = Image {
         blocks: Default::default(),
     };
@@ -133,12 +151,18 @@ fn the_store_of_version_1_is_read_checked_and_written_on() {
     image
         .blocks
         .retain(|_, block| block.iter().any(|b| *b != 0));
-    let expected = std::fs::read_to_string(file("store-1.txt")).unwrap();
-    assert!(expected.lines().count() > 500, "the golden text is there");
-    let media = image.media();
-    let report = check_with(&options(&media));
+    image
+}
+
+/// A golden store opens, checks clean, holds what it should, and is written on.
+fn is_read_checked_and_written_on(
+    media: &Arc<MemoryMedia>,
+    options: impl Fn(&Arc<MemoryMedia>) -> Options,
+    expected: &str,
+) {
+    let report = check_with(&options(media));
     assert_eq!(report.problems, Vec::<String>::new());
-    let store = Store::open("", &options(&media)).unwrap();
+    let store = Store::open("", &options(media)).unwrap();
     assert!(store.stats().recovery.tail_records > 40);
     assert!(
         dump(&store) == expected,
@@ -147,7 +171,7 @@ fn the_store_of_version_1_is_read_checked_and_written_on() {
     );
     store.keyspace("late").unwrap().put("l", "w").unwrap();
     store.close().unwrap();
-    let store = Store::open("", &options(&media)).unwrap();
+    let store = Store::open("", &options(media)).unwrap();
     let with_one_more = dump(&store);
     let rest: String = with_one_more
         .split_inclusive('\n')
@@ -155,7 +179,34 @@ fn the_store_of_version_1_is_read_checked_and_written_on() {
         .collect();
     assert!(rest == expected && with_one_more.len() > rest.len());
     store.close().unwrap();
-    assert_eq!(check_with(&options(&media)).problem_count, 0);
+    assert_eq!(check_with(&options(media)).problem_count, 0);
+}
+
+fn expected() -> String {
+    let expected = std::fs::read_to_string(file("store-1.txt")).unwrap();
+    assert!(expected.lines().count() > 500, "the golden text is there");
+    expected
+}
+
+#[test]
+fn the_store_of_version_1_is_read_checked_and_written_on() {
+    let media = image("store-1.rle").media();
+    is_read_checked_and_written_on(&media, options, &expected());
+}
+
+#[test]
+fn the_encrypted_store_of_version_2_is_read_checked_and_written_on() {
+    let is_big = |line: &str| line.ends_with(LONGEST) || line.contains(&format!("\t{LARGE}\t"));
+    let all = expected();
+    let small: String = all
+        .split_inclusive('\n')
+        .filter(|line| !is_big(line.trim_end()))
+        .collect();
+    assert_eq!(small.lines().count() + 2, all.lines().count());
+    let image = image("store-2.rle");
+    assert_eq!(image.superblock().keys.len(), 2);
+    let with_key = |media: &Arc<MemoryMedia>| encrypted(media, SECOND_KEY);
+    is_read_checked_and_written_on(&image.media(), with_key, &small);
 }
 
 // ---- the layout ----
@@ -472,10 +523,32 @@ fn the_bytes_of_each_structure_are_frozen() {
 fn make_the_golden_files() {
     let media = Arc::new(MemoryMedia::new(STORE_BYTES, 512).unwrap());
     let store = Store::create("", &options(&media)).unwrap();
-    write_store(&store);
+    write_checkpointed(&store, true);
+    write_tail(&store);
     std::thread::sleep(std::time::Duration::from_millis(5));
-    let text = dump(&store);
-    let image = Image::of(&media);
+    std::fs::write(file("store-1.txt"), dump(&store)).unwrap();
+    write_image("store-1.rle", &media);
+    std::fs::write(file("layout-1.txt"), layout()).unwrap();
+}
+
+/// As [`make_the_golden_files`], the encrypted one.
+#[test]
+#[ignore = "writes the golden files; see the head of this file"]
+fn make_the_encrypted_golden_file() {
+    let media = Arc::new(MemoryMedia::new(STORE_BYTES, 512).unwrap());
+    let first = encrypted(&media, FIRST_KEY);
+    let store = Store::create("", &first).unwrap();
+    write_checkpointed(&store, false);
+    store.close().unwrap();
+    Store::change_key("", &first, &heliox::KeySource::bytes(SECOND_KEY)).unwrap();
+    let store = Store::open("", &encrypted(&media, SECOND_KEY)).unwrap();
+    write_tail(&store);
+    write_image("store-2.rle", &media);
+}
+
+/// What media hold now, as a file.
+fn write_image(name: &str, media: &MemoryMedia) {
+    let image = Image::of(media);
     let mut bytes = vec![0; STORE_BYTES as usize];
     for (at, block) in &image.blocks {
         bytes[*at as usize..*at as usize + BLOCK_BYTES].copy_from_slice(block);
@@ -483,9 +556,7 @@ fn make_the_golden_files() {
     let packed = pack(&bytes);
     assert!(unpack(&packed) == bytes);
     assert!(packed.len() < 200 << 10, "{} bytes", packed.len());
-    std::fs::write(file("store-1.rle"), packed).unwrap();
-    std::fs::write(file("store-1.txt"), text).unwrap();
-    std::fs::write(file("layout-1.txt"), layout()).unwrap();
+    std::fs::write(file(name), packed).unwrap();
 }
 
 /// Runs of one byte as 1, length (4), byte; anything else as 0, length (4), bytes.
