@@ -421,7 +421,8 @@ mod tests {
         bytes.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// The vectors of the specification (C2SP, XAES-256-GCM).
+    /// Both vectors of <https://c2sp.org/XAES-256-GCM>, "Test vectors": the key is one byte, repeated; with
+    /// the first the mask does not overflow, with the second it does.
     #[test]
     fn the_construction_gives_the_published_bytes() {
         let nonce = *b"ABCDEFGHIJKLMNOPQRSTUVWX";
