@@ -212,21 +212,33 @@ mod tests {
         assert!(again[4096..].iter().all(|b| *b == 0));
     }
 
+    /// Each is taken and written by one thread, read and dropped by another: one held by each of the
+    /// three at a time.
     #[test]
     fn pieces_may_die_on_other_threads() {
-        let region = Region::reserve(4, 4096).unwrap();
+        let region = Region::reserve(3, 4096).unwrap();
+        let (give, given) = std::sync::mpsc::sync_channel::<Piece>(0);
+        let rounds = if cfg!(miri) { 3 } else { 1000 };
         std::thread::scope(|scope| {
-            for fill in 1..=4u8 {
-                let region = &region;
+            for fill in 1..=2u8 {
+                let (region, give) = (&region, give.clone());
                 scope.spawn(move || {
-                    let rounds = if cfg!(miri) { 3 } else { 1000 };
                     for _ in 0..rounds {
                         let mut piece = region.take(4096).unwrap();
                         piece.fill(fill);
                         assert!(piece.iter().all(|b| *b == fill));
+                        give.send(piece).unwrap();
                     }
                 });
             }
+            drop(give);
+            let mut dropped = 0;
+            for piece in given {
+                let fill = piece[0];
+                assert!(fill > 0 && piece.iter().all(|b| *b == fill));
+                dropped += 1;
+            }
+            assert_eq!(dropped, 2 * rounds);
         });
     }
 }
