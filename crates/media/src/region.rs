@@ -18,8 +18,8 @@ use heliox_sync::Mutex;
 
 use crate::mapping::Mapping;
 
-/// Dropped pieces that keep their memory.
-const WARM_PIECES_MAX: usize = 16;
+/// Dropped pieces that keep their memory. Few where schedules are tried, or hardly one would go cold.
+const WARM_PIECES_MAX: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 /// No system that we know has smaller pages.
 const PAGE_BYTES: usize = 4096;
 
@@ -258,17 +258,19 @@ mod schedules {
             patient: true,
         };
         explore(plan, |_| {
-            let windows = WARM_PIECES_MAX + 3;
+            // As many as are in use at once, and more than stay warm: windows go cold and come back.
+            let windows = 6;
             let region = Region::reserve(windows, 8192).unwrap();
-            // More than stay warm, so that windows go cold and come back.
             let take_all = || (0..windows).map(|_| region.take(8192).unwrap());
             drop(take_all().collect::<Vec<Piece>>());
             let work = |fill: u8| {
-                let mut pieces = [5000, 8192].map(|len| region.take(len).unwrap());
-                pieces.iter_mut().for_each(|piece| piece.fill(fill));
-                thread::yield_now();
-                for piece in pieces {
-                    assert!(piece.iter().all(|byte| *byte == fill));
+                for _ in 0..2 {
+                    let mut pieces = [5000, 8192].map(|len| region.take(len).unwrap());
+                    pieces.iter_mut().for_each(|piece| piece.fill(fill));
+                    thread::yield_now();
+                    for piece in pieces {
+                        assert!(piece.iter().all(|byte| *byte == fill));
+                    }
                 }
             };
             thread::scope(|scope| {
