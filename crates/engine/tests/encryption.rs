@@ -12,6 +12,7 @@ use common::{differences, dump, State};
 use heliox::{BackupOptions, Batch, ErrorKind, KeySource, Media, Options, Step, Store};
 use heliox_format::checkpoint::{chunk_seal, peek_chunk, CHUNK_HEADER_BYTES};
 use heliox_format::frame::{check_frame, frame_key, set_frame_key, FrameHeader, FrameShape};
+use heliox_format::ids::Birth;
 use heliox_format::label::HEAD_BYTES;
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_format::sealed::{nonce_of, renew_checksum, session_of};
@@ -508,39 +509,54 @@ fn a_changed_chunk_of_a_checkpoint_is_refused() {
 /// Data key and nonce of every frame and chunk.
 type Nonces = HashSet<(u8, [u8; 24])>;
 
-/// What was written, with the nonces of it, over all openings.
-struct Watch {
-    inner: MemoryMedia,
-    seen: Arc<Mutex<Nonces>>,
-    chunks: Arc<Mutex<u64>>,
+/// What was written over all openings.
+#[derive(Clone, Default)]
+struct Seen {
+    nonces: Nonces,
+    chunks: u64,
+    /// What must not be. Told at the end: a device that panics may stop a store for good.
+    wrong: Vec<String>,
 }
 
-impl Watch {
-    fn note(&self, offset: u64, data: &[u8]) {
+struct Watch {
+    inner: MemoryMedia,
+    seen: Mutex<Seen>,
+}
+
+impl Seen {
+    fn note(&mut self, offset: u64, data: &[u8]) {
         let Some(address) = offset.checked_sub(HEAD_BYTES) else {
             return;
         };
-        let mut seen = self.seen.lock().unwrap();
-        let mut note = |key, session: &[u8], birth, address: u64| {
-            let sector = (address % SEGMENT_BYTES / 512) as u32;
-            let nonce = nonce_of(session.try_into().unwrap(), birth, sector);
-            assert!(seen.insert((key, nonce)), "a nonce twice, at {address:#x}");
-        };
         if let Ok(_chunk) = peek_chunk(address, data) {
-            let seal = chunk_seal(data).expect("a plain chunk");
-            note(seal.key, &session_of(data), seal.birth, address);
-            *self.chunks.lock().unwrap() += 1;
+            self.chunks += 1;
+            match chunk_seal(data) {
+                Some(seal) => self.note_nonce(seal.key, data, seal.birth, address),
+                None => self.wrong.push(format!("a plain chunk at {address:#x}")),
+            }
             return;
         }
-        let first = if address % SEGMENT_BYTES == 0 { 512 } else { 0 };
-        let mut at = first;
+        let mut at = if address % SEGMENT_BYTES == 0 { 512 } else { 0 };
         while at < data.len() {
             let (frame, address) = (&data[at..], address + at as u64);
             let header = heliox_format::frame::peek_frame(FrameShape::Sealed, address, frame);
-            let header = header.expect("no frame");
-            assert_ne!(frame_key(frame), 0, "a plain frame at {address:#x}");
-            note(frame_key(frame), &session_of(frame), header.birth, address);
+            let Ok(header) = header else {
+                self.wrong.push(format!("no frame at {address:#x}"));
+                return;
+            };
+            if frame_key(frame) == 0 {
+                self.wrong.push(format!("a plain frame at {address:#x}"));
+            }
+            self.note_nonce(frame_key(frame), frame, header.birth, address);
             at += usize::from(header.frame_bytes);
+        }
+    }
+
+    fn note_nonce(&mut self, key: u8, bytes: &[u8], birth: Birth, address: u64) {
+        let sector = (address % SEGMENT_BYTES / 512) as u32;
+        let nonce = nonce_of(&session_of(bytes), birth, sector);
+        if !self.nonces.insert((key, nonce)) {
+            self.wrong.push(format!("a nonce twice, at {address:#x}"));
         }
     }
 }
@@ -555,7 +571,7 @@ impl Media for Watch {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        self.note(offset, data);
+        self.seen.lock().unwrap().note(offset, data);
         self.inner.write_at(offset, data)
     }
 
@@ -574,32 +590,28 @@ impl Media for Watch {
 
 #[test]
 fn no_nonce_is_used_twice_over_collections_checkpoints_and_lost_runs() {
-    let mut watch = Watch {
-        inner: MemoryMedia::new(STORE_BYTES, 512).unwrap(),
-        seen: Arc::default(),
-        chunks: Arc::default(),
-    };
+    let mut inner = MemoryMedia::new(STORE_BYTES, 512).unwrap();
+    let mut seen = Seen::default();
     for run in 0..4 {
-        let before = MemoryMedia::clone(&watch.inner);
-        let (seen, chunks) = (watch.seen.clone(), watch.chunks.clone());
-        let media = Arc::new(watch);
+        let before = MemoryMedia::clone(&inner);
+        let media = Arc::new(Watch {
+            inner,
+            seen: Mutex::new(seen),
+        });
         let store = Store::open("", &with(media.clone(), KEY)).unwrap();
         use_store(&store, 6_000);
         store.checkpoint().unwrap();
         store.close().unwrap();
+        seen = media.seen.lock().unwrap().clone();
         // Each second run is lost: the next one gives the same births again.
-        let inner = match run % 2 {
+        inner = match run % 2 {
             0 => MemoryMedia::clone(&media.inner),
             _ => before,
         };
-        watch = Watch {
-            inner,
-            seen,
-            chunks,
-        };
     }
-    assert!(watch.seen.lock().unwrap().len() > 10_000);
-    assert!(*watch.chunks.lock().unwrap() > 8);
+    assert_eq!(seen.wrong.first(), None);
+    assert!(seen.nonces.len() > 10_000);
+    assert!(seen.chunks > 8);
 }
 
 #[test]
