@@ -59,9 +59,15 @@ fn a_key_for_a_plain_store_and_half_given_options_are_refused() {
     assert!(said.contains("the store is not encrypted"), "{said}");
     let said = place.fails(2, &["rotate-key", "STORE", "--new-key-file", &key]);
     assert!(said.contains("not encrypted"), "{said}");
-    place.fails(2, &["rotate-key", "STORE"]);
-    place.fails(
-        2,
-        &["scan", "STORE", "--key-file", &key, "--key-command", "x"],
+    let said = place.fails(2, &["rotate-key", "STORE"]);
+    assert!(
+        said.contains("required") && said.contains("--new-key"),
+        "{said}"
     );
+    let both = ["--key-file", &key, "--key-command", "x"];
+    let said = place.fails(2, &[&["scan", "STORE"][..], &both].concat());
+    assert!(said.contains("cannot be used with"), "{said}");
+    let both = ["--new-key-file", &key, "--new-key-command", "x"];
+    let said = place.fails(2, &[&["rotate-key", "STORE"][..], &both].concat());
+    assert!(said.contains("cannot be used with"), "{said}");
 }
