@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventKind;
 use crate::gc;
+use crate::large;
 use crate::options::Durability;
 use crate::scrub;
 use crate::sweep;
@@ -213,13 +214,14 @@ fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// Divides memory, writes a checkpoint if one is due, sweeps.
+/// Divides memory, writes a checkpoint if one is due, lets dead large values go, sweeps.
 pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
     core.divide_memory();
     core.space.expect_checkpoint(core.index.memory_bytes());
     if checkpoint_is_due(core) {
         checkpoint_step(core)?;
     }
+    large::reap(core)?;
     sweep::step(core)?;
     Ok(())
 }

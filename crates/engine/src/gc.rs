@@ -10,7 +10,8 @@
 use std::collections::HashMap;
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
-use heliox_format::record::{Record, RecordKind};
+use heliox_format::limits::{CHUNK_BYTES, KEY_BYTES_MAX};
+use heliox_format::record::{Record, RecordKind, RECORD_HEADER_BYTES_MAX};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::append::NewRecord;
 use heliox_log::scan::Scanned;
@@ -23,9 +24,8 @@ use crate::checkpoint;
 use crate::core::{Core, Head};
 use crate::error::Result;
 use crate::keys::StoreKeys;
-use crate::keyspaces::CHUNKS;
 use crate::large;
-use crate::read::{get, hash_of, older_version, OwnedRecord, View};
+use crate::read::{hash_of, older_version, OwnedRecord};
 use crate::snapshots::DeadVersion;
 use crate::strangers::{heal_segment, is_even, mark_kept};
 use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
@@ -34,6 +34,8 @@ use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
 const LOOKUPS: usize = 64;
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
+/// So much at the end of a segment may be free only because the next record did not fit.
+const UNFIT_BYTES: u64 = RECORD_HEADER_BYTES_MAX as u64 + KEY_BYTES_MAX as u64 + CHUNK_BYTES as u64;
 
 /// Does one bounded piece of collection. True if space was gained or will be.
 pub(crate) fn step(core: &Core) -> Result<bool> {
@@ -50,6 +52,7 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         core.space.set_stuck(false);
         return Ok(false);
     }
+    large::reap(core)?;
     let waiting = retire_empty(core)?;
     if waiting.retired > 0 {
         core.space.set_stuck(false);
@@ -167,7 +170,10 @@ fn gain(core: &Core, segment: &Segment, copies: Option<&u32>) -> u64 {
     let segment_bytes = core.log.geometry().segment_bytes;
     let copies = u64::from(copies.copied().unwrap_or(0));
     let copied_bytes = segment.used_bytes * copies / u64::from(segment.records.max(1));
-    let gain = segment_bytes.saturating_sub(segment.live_bytes() + copied_bytes);
+    let needed = segment.live_bytes() + copied_bytes;
+    let garbage = segment.used_bytes.saturating_sub(needed);
+    let unused = segment_bytes.saturating_sub(segment.used_bytes.max(needed));
+    let gain = garbage + unused.saturating_sub(UNFIT_BYTES);
     if gain < segment_bytes / GAIN_MIN_DIVISOR {
         0
     } else {
@@ -185,11 +191,29 @@ fn is_read(core: &Core, id: SegmentId) -> bool {
 /// The segment whose collection gains most for its cost: much garbage, and old, so that what is
 /// still alive will stay so. One that was read ahead is it, if it still may be.
 fn choose_victim(core: &Core) -> Option<SegmentId> {
-    let (id, segment) = best_victim(core, core.ahead.peek(), None)?;
+    let best = best_victim(core, core.ahead.peek(), None);
+    let (id, segment) = best.or_else(|| untold_heads(core))?;
     if segment.last_seq > core.log.durable_seq() && core.sync().is_err() {
         return None;
     }
     Some(id)
+}
+
+/// A segment that may hold dead heads of large values of an earlier run: their chunks, elsewhere, count
+/// as live until it is read. The one with most dead records.
+fn untold_heads(core: &Core) -> Option<(SegmentId, Segment)> {
+    let pending = core.batches.pending_first().unwrap_or(SeqNo::MAX);
+    core.log.with_table(|table| {
+        let is_one =
+            |s: &Segment| s.is_sealed_log() && s.untold_heads && s.live() > 0 && s.dead > 0;
+        let candidates = table
+            .iter()
+            .filter(|(_, s)| is_one(s) && s.last_seq < pending)
+            .filter(|(_, s)| !core.findings.is_quarantined(s.birth));
+        candidates
+            .max_by_key(|(_, s)| s.dead)
+            .map(|(id, s)| (id, *s))
+    })
 }
 
 /// `first` is the best if it is a victim at all, `but_not` is none.
@@ -284,6 +308,12 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
         by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
     });
     let mut is_settled = harvest.is_settled;
+    // While the sums tell of a stranger, it may be one of these.
+    is_settled &= harvest.dead_heads.is_empty() || harvest.is_even;
+    // First: chunks of theirs that lie here need not be moved then.
+    for head in harvest.dead_heads.iter().filter(|_| harvest.is_even) {
+        large::forget_dead(core, head)?;
+    }
     for survivor in &harvest.live {
         let is_done = drop_if_gone(core, survivor, horizon(core))? || move_one(core, survivor)?;
         // A head that was overwritten meanwhile is dead by now, and nobody looked at it as such.
@@ -294,11 +324,6 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
     for (original, record) in &harvest.retained {
         retain(core, *original, record)?;
         keep_tail_small(core)?;
-    }
-    // While the sums tell of a stranger, it may be one of these.
-    is_settled &= harvest.dead_heads.is_empty() || harvest.is_even;
-    for head in harvest.dead_heads.iter().filter(|_| harvest.is_even) {
-        forget_chunks(core, head)?;
     }
     if is_settled {
         core.log.note_heads_settled(id);
@@ -450,7 +475,7 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool>
     if dropped {
         core.counters.expired_dropped.add(u64::from(expired));
         if record.header.chunked {
-            forget_chunks(core, &at.record)?;
+            large::forget_dead(core, &at.record)?;
         }
     }
     Ok(dropped)
@@ -514,30 +539,6 @@ fn retain(core: &Core, original: DeadVersion, record: &OwnedRecord) -> Result<()
     let appended = core.log.append(Stream::Survivor, &copy)?;
     core.snapshots.note_copy(original, appended.location);
     Ok(())
-}
-
-/// Deletes the chunks of a large value whose head died, unless a copy of the head lives on or a
-/// snapshot reads one.
-fn forget_chunks(core: &Core, head: &OwnedRecord) -> Result<()> {
-    let Some(id) = large::Head::decode(&head.value) else {
-        return Ok(());
-    };
-    if head.header.keyspace == CHUNKS {
-        return Ok(());
-    }
-    let key = core.prepare(head.header.keyspace, &head.key);
-    let views = core.snapshots.orders().into_iter().map(View::At);
-    for view in views.chain([View::Latest]) {
-        let mut in_use = false;
-        get(core, &key, view, &mut |record| {
-            in_use = record.header.chunked && record.value == head.value;
-            Ok(())
-        })?;
-        if in_use {
-            return Ok(());
-        }
-    }
-    large::forget(core, id)
 }
 
 #[cfg(test)]

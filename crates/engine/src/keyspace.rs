@@ -74,7 +74,11 @@ impl Keyspace {
             bytes: &stored,
             chunks,
         };
-        write::put(&self.core, self.id(), key, stored, options)
+        let put = write::put(&self.core, self.id(), key, stored, options);
+        if put.as_ref().is_err_and(|e| e.kind() == ErrorKind::Full) && chunks.is_some() {
+            large::withdraw(&self.core, stored.bytes)?;
+        }
+        put
     }
 
     /// Takes the value of `key` away; no error if it has none. Reads nothing from media.
@@ -398,7 +402,12 @@ impl Keyspace {
         let core = &*self.core;
         let options = WriteOptions::new();
         let mut last = None;
-        write::modify(core, self.id(), key, &options, &mut |record| {
+        // The chunks of a value that was not installed, since the key changed meanwhile.
+        let mut unused: Option<Vec<u8>> = None;
+        let modified = write::modify(core, self.id(), key, &options, &mut |record| {
+            if let Some(stored) = unused.take() {
+                large::withdraw(core, &stored)?;
+            }
             let old = match record {
                 None => None,
                 Some(record) => match large::load(core, record)? {
@@ -415,13 +424,18 @@ impl Keyspace {
                 Some(None) => Change::Delete,
                 Some(Some(value)) => {
                     let (bytes, chunks) = large::store(core, self.id(), key, &value)?;
-                    Change::Put {
-                        bytes: bytes.into_owned(),
-                        chunks,
-                    }
+                    let bytes = bytes.into_owned();
+                    unused = chunks.map(|_| bytes.clone());
+                    Change::Put { bytes, chunks }
                 }
             })
-        })
+        });
+        if let (Err(error), Some(stored)) = (&modified, unused) {
+            if error.kind() == ErrorKind::Full {
+                large::withdraw(core, &stored)?;
+            }
+        }
+        modified
     }
 }
 

@@ -9,15 +9,16 @@ use std::borrow::Cow;
 use heliox_format::bytes::{Reader, WriteBytes};
 use heliox_format::ids::KeyspaceId;
 use heliox_format::limits::CHUNK_BYTES;
-use heliox_format::record::Record;
+use heliox_format::record::{Record, RecordKind};
 use heliox_log::append::Carried;
 use heliox_sync::atomic::Ordering;
 
-use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::core::{self, Core};
+use crate::error::{Error, ErrorKind, Result};
 use crate::keyspaces::{CHUNKS, OWNERS};
-use crate::read::{get, View};
-use crate::write::{check_sizes, delete_for_collection, put_undurable, Stored};
+use crate::read::{fetch, get, hash_of, with_scratch, OwnedRecord, View};
+use crate::space::Wish;
+use crate::write::{admit, check_sizes, delete_for_collection, put_undurable, Stored};
 
 /// What the head of a chunked value says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,31 +68,42 @@ pub(crate) fn store<'v>(
     if value.len() <= CHUNK_BYTES {
         return Ok((Cow::Borrowed(value), None));
     }
+    // All of it or nothing.
+    admit(core, Wish::Data, value.len())?;
     let since = core.log.user_appended_bytes();
-    let id = core.next_value_id.fetch_add(1, Ordering::Relaxed);
+    let head = Head {
+        id: core.next_value_id.fetch_add(1, Ordering::Relaxed),
+        len_bytes: value.len() as u64,
+    };
+    let written = store_chunks(core, keyspace, key, value, head);
+    if written.as_ref().is_err_and(|e| e.kind() == ErrorKind::Full) {
+        forget(core, head)?;
+    }
+    written?;
+    let bytes = head.len_bytes;
+    Ok((Cow::Owned(head.encode()), Some(Carried { since, bytes })))
+}
+
+fn store_chunks(
+    core: &Core,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: &[u8],
+    head: Head,
+) -> Result<()> {
     let mut owner = keyspace.0.to_be_bytes().to_vec();
     owner.extend_from_slice(key);
     let plain = |bytes| Stored {
         bytes,
         chunks: None,
     };
-    let note = [&(value.len() as u64).to_le_bytes()[..], &owner].concat();
-    put_undurable(core, OWNERS, &id.to_be_bytes(), plain(&note), None)?;
+    let note = [&head.len_bytes.to_le_bytes()[..], &owner].concat();
+    put_undurable(core, OWNERS, &head.id.to_be_bytes(), plain(&note), None)?;
     for (number, chunk) in value.chunks(CHUNK_BYTES).enumerate() {
-        put_undurable(
-            core,
-            CHUNKS,
-            &chunk_key(id, number as u32),
-            plain(chunk),
-            None,
-        )?;
+        let chunk_key = chunk_key(head.id, number as u32);
+        put_undurable(core, CHUNKS, &chunk_key, plain(chunk), None)?;
     }
-    let head = Head {
-        id,
-        len_bytes: value.len() as u64,
-    };
-    let bytes = head.len_bytes;
-    Ok((Cow::Owned(head.encode()), Some(Carried { since, bytes })))
+    Ok(())
 }
 
 /// The value of a record, or `None` if its chunks went while they were read: look again.
@@ -146,13 +158,84 @@ pub(crate) fn load_range(
     Ok(Some(out))
 }
 
+/// Deletes the chunks of a large value whose head died, unless a copy of the head lives on or a
+/// snapshot reads one.
+pub(crate) fn forget_dead(core: &Core, head: &OwnedRecord) -> Result<()> {
+    let Some(id) = Head::decode(&head.value) else {
+        return Ok(());
+    };
+    if head.header.keyspace == CHUNKS {
+        return Ok(());
+    }
+    let key = core.prepare(head.header.keyspace, &head.key);
+    let views = core.snapshots.orders().into_iter().map(View::At);
+    for view in views.chain([View::Latest]) {
+        let mut in_use = false;
+        get(core, &key, view, &mut |record| {
+            in_use = record.header.chunked && record.value == head.value;
+            Ok(())
+        })?;
+        if in_use {
+            return Ok(());
+        }
+    }
+    forget(core, id)
+}
+
+/// Deletes the chunks of large values whose heads died since the last time, as far as no snapshot may
+/// read one: the accounts know that they are garbage from then on. A head that was displaced by
+/// another key's record, and what cannot be read, is left to the collection of its segment.
+pub(crate) fn reap(core: &Core) -> Result<()> {
+    while let Some(dead) = core.log.take_dead_head() {
+        // Read in this order: a batch that displaced it is either pending still, or committed.
+        let is_pending = core
+            .batches
+            .pending_first()
+            .is_some_and(|first| dead.death >= first);
+        if is_pending || core.snapshots.oldest().is_some_and(|s| s < dead.death) {
+            core.log.put_back_dead_head(dead);
+            return Ok(());
+        }
+        let at = core::Head {
+            location: dead.location,
+            asked: dead.death,
+        };
+        let read = with_scratch(|scratch| {
+            let record = fetch(core, at, scratch)?;
+            Ok::<_, Error>(record.map(|r| OwnedRecord::of(&r)))
+        });
+        let record = match read {
+            Err(error) if error.kind() == ErrorKind::Damaged => continue,
+            read => read?,
+        };
+        if let Some(record) = record {
+            let is_own = hash_of(core, &record.record()) == dead.key_hash;
+            if is_own && record.header.chunked && record.header.kind == RecordKind::Put {
+                forget_dead(core, &record)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the chunks of a value whose head was not written in the end.
+pub(crate) fn withdraw(core: &Core, stored: &[u8]) -> Result<()> {
+    Head::decode(stored).map_or(Ok(()), |head| forget(core, head))
+}
+
 /// Deletes the chunks of a value that nobody can read any more.
 pub(crate) fn forget(core: &Core, head: Head) -> Result<()> {
+    // The note goes last: without it nothing else is left.
+    let id = head.id.to_be_bytes();
+    let note = core.prepare(OWNERS, &id);
+    if core.index.lookup(&note).iter().all(|e| e.tombstone) {
+        return Ok(());
+    }
     for number in 0..head.chunks() {
         delete_for_collection(core, CHUNKS, &chunk_key(head.id, number))?;
     }
     // The note goes last: what a crash leaves is found by it.
-    delete_for_collection(core, OWNERS, &head.id.to_be_bytes())
+    delete_for_collection(core, OWNERS, &id)
 }
 
 /// Deletes the chunks of a value that a crash, or a collection that it cut short, left without a

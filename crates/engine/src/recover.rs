@@ -653,6 +653,7 @@ fn final_table(
         segment.appended_sum = segment.appended_sum.wrapping_add(account.appended_sum);
         segment.last_displaced = account.last_displaced;
         segment.heads |= account.heads;
+        segment.untold_heads |= account.heads;
         if account.records > 0 {
             segment.used_bytes = account.used_bytes.into();
         }

@@ -1,5 +1,6 @@
 //! The store as its user has it: opening, keyspaces, batches, snapshots, figures, closing.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use heliox_format::ids::{Incarnation, SeqNo};
 use heliox_format::limits::{KEYSPACES_MAX, KEYSPACE_NAME_BYTES_MAX};
 use heliox_format::record::RecordKind;
 use heliox_format::superblock::{Cut, Superblock, CUTS_MAX};
-use heliox_log::append::NewRecord;
+use heliox_log::append::{Carried, NewRecord};
 use heliox_log::{Log, LogError, LogOptions, Stream};
 use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use heliox_sync::Mutex;
@@ -428,6 +429,20 @@ impl Store {
     }
 }
 
+/// Deletes the chunks of a batch that was refused for lack of room, and gives back why.
+fn withdraw(core: &Core, stored: &[Option<(Cow<'_, [u8]>, Option<Carried>)>], why: Error) -> Error {
+    if why.kind() != ErrorKind::Full || core.log.failure().is_some() {
+        return why;
+    }
+    let chunked = stored.iter().flatten().filter(|(_, c)| c.is_some());
+    for (bytes, _) in chunked {
+        if let Err(error) = large::withdraw(core, bytes) {
+            return error;
+        }
+    }
+    why
+}
+
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > KEYSPACE_NAME_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -469,10 +484,11 @@ impl Store {
                 return Err(Error::unknown_keyspace(operation.keyspace.name()));
             }
             let (id, key) = (operation.keyspace.id(), &operation.key);
-            stored.push(match &operation.value {
-                Some(value) => Some(large::store(core, id, key, value)?),
-                None => None,
-            });
+            let value = operation.value.as_ref();
+            match value.map(|v| large::store(core, id, key, v)).transpose() {
+                Ok(value) => stored.push(value),
+                Err(error) => return Err(withdraw(core, &stored, error)),
+            }
         }
         let ttl_ms = |o: &crate::batch::Operation| o.ttl_ms.or(options.ttl_ms);
         let members: Vec<Member<'_>> = operations
@@ -486,7 +502,7 @@ impl Store {
                 expiry_ms: ttl_ms(operation).map(|ttl| now.saturating_add(ttl)),
             })
             .collect();
-        write::commit(core, &members, options)
+        write::commit(core, &members, options).map_err(|e| withdraw(core, &stored, e))
     }
 
     /// A snapshot of everything that is visible now, over all keyspaces.

@@ -12,6 +12,7 @@ use heliox_media::AlignedBuf;
 
 use crate::chunk::{ActiveChunk, FrameContext, CHUNK_MEMORY_BYTES};
 use crate::error::LogError;
+use crate::heads::DeadHead;
 use crate::log::{Frozen, Log, OpenSegment, State, Stream};
 use crate::segments::SegmentState;
 use crate::sums::{weight, Settlement};
@@ -213,6 +214,7 @@ impl Log {
             .table
             .open(stream.kind(), birth, seq)
             .ok_or(LogError::Full)?;
+        state.heads.forget(id);
         state.next_birth = Birth(birth.0 + 1);
         self.views.open(id, birth, seq, 0);
         self.publish_free(state);
@@ -394,6 +396,9 @@ impl Log {
             segment.last_seq = seq;
             // Kept up to the record, so that a checkpoint's cut within a frame covers it.
             segment.used_bytes = end.saturating_sub(self.geometry.start(open.id));
+            if record.chunked && record.is_indexed() {
+                state.heads.add(open.id, location);
+            }
         }
         if let Some(settlement) = &record.settles {
             if let Some(id) = self.geometry.segment_at(settlement.location) {
@@ -408,6 +413,12 @@ impl Log {
             segment.displaced += 1;
             segment.displaced_sum = segment.displaced_sum.wrapping_add(sum);
             segment.last_displaced = seq;
+            let dead = DeadHead {
+                location: old,
+                key_hash: record.key_hash,
+                death: seq,
+            };
+            state.heads.displace(id, dead, record.version.is_some());
         }
         Appended {
             location,

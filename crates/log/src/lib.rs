@@ -25,6 +25,7 @@ pub mod cipher;
 pub mod error;
 pub mod flush;
 pub mod geometry;
+pub mod heads;
 pub mod log;
 pub mod read;
 pub mod scan;

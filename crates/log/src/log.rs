@@ -15,6 +15,7 @@ use heliox_sync::{Condvar, Mutex, MutexGuard};
 use crate::chunk::{ActiveChunk, FrozenChunk, CHUNK_MEMORY_BYTES};
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
+use crate::heads::{DeadHead, Heads};
 use crate::segments::{Segment, SegmentState, SegmentTable, SegmentViews};
 use crate::sums::{weight, Settlement};
 
@@ -86,6 +87,7 @@ pub(crate) struct State {
     pub(crate) cuts: u64,
     pub(crate) tails: [Tail; 2],
     pub(crate) table: SegmentTable,
+    pub(crate) heads: Heads,
     pub(crate) pool: Vec<AlignedBuf>,
     /// Bytes of the tail that are not on media yet.
     pub(crate) unwritten_bytes: u64,
@@ -181,6 +183,7 @@ impl Log {
                     next_birth: options.next_birth,
                     ended: false,
                     cuts: 0,
+                    heads: Heads::default(),
                     tails: [Tail::default(), Tail::default()],
                     table,
                     pool: Vec::new(),
@@ -362,6 +365,7 @@ impl Log {
         let (birth, seq) = (state.next_birth, state.next_seq);
         let kind = SegmentKind::Checkpoint;
         let id = state.table.open(kind, birth, seq).ok_or(LogError::Full)?;
+        state.heads.forget(id);
         state.next_birth = Birth(birth.0 + 1);
         state.table.get_mut(id).used_bytes = self.geometry.segment_bytes;
         self.views.open(id, birth, seq, self.geometry.segment_bytes);
@@ -383,6 +387,12 @@ impl Log {
         let sum = key_hash.wrapping_mul(weight(location));
         segment.displaced_sum = segment.displaced_sum.wrapping_add(sum);
         segment.removal_cut = next_cut;
+        let dead = DeadHead {
+            location,
+            key_hash,
+            death: SeqNo(state.next_seq.0 - 1),
+        };
+        state.heads.displace(id, dead, false);
     }
 
     /// Enters a settlement into the account of its segment; only the first one of a record counts.
@@ -399,6 +409,17 @@ impl Log {
     pub fn is_settled(&self, location: Location) -> bool {
         let id = self.geometry.segment_at(location);
         id.is_some_and(|id| self.state.lock().table.is_settled(id, location))
+    }
+
+    /// The head of a value in chunks that has been dead for longest, of those that nobody has taken yet.
+    #[must_use]
+    pub fn take_dead_head(&self) -> Option<DeadHead> {
+        self.state.lock().heads.take_dead()
+    }
+
+    /// Puts a head back in line that cannot be dealt with yet.
+    pub fn put_back_dead_head(&self, dead: DeadHead) {
+        self.state.lock().heads.put_back(dead);
     }
 
     /// Says that every record of a sealed segment that is the head of a value in chunks was copied,

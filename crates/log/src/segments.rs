@@ -62,6 +62,8 @@ pub struct Segment {
     pub voided: bool,
     /// Records of it may be heads of values in chunks: it must be read before it goes.
     pub heads: bool,
+    /// Some of these were written by an earlier run: that one is dead shows only when it is read.
+    pub untold_heads: bool,
 }
 
 impl Segment {
@@ -81,6 +83,7 @@ impl Segment {
         removal_cut: 0,
         voided: false,
         heads: false,
+        untold_heads: false,
     };
 
     /// Records that the index points to.
@@ -207,6 +210,7 @@ impl SegmentTable {
             appended_sum: entry.appended_sum,
             voided: entry.voided,
             heads: entry.heads,
+            untold_heads: entry.heads,
             ..Segment::FREE
         };
         true

@@ -9,7 +9,7 @@ use heliox_media::Media;
 use super::*;
 use crate::background::Step;
 use crate::keyspace::Keyspace;
-use crate::keyspaces::OWNERS;
+use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::options::WriteOptions;
 use crate::store::Store;
 use crate::tests;

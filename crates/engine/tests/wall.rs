@@ -1,0 +1,172 @@
+//! At the wall: a store that holds nearly what it can takes what it has room for, and gives the room of
+//! what died back in time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::value;
+use heliox::{ErrorKind, Keyspace, Options, Simulation, Store};
+
+const STORE_BYTES: u64 = 66 << 20;
+const VALUE_BYTES: usize = 4000;
+const LARGE_BYTES: usize = 3 << 20;
+
+fn name(n: u64) -> Vec<u8> {
+    format!("key{n:08}").into_bytes()
+}
+
+/// Time that passes only when somebody waits, or as the test says.
+struct Clock(Mutex<Duration>);
+
+impl Clock {
+    fn new() -> Arc<Clock> {
+        Arc::new(Clock(Mutex::new(Duration::from_secs(1))))
+    }
+}
+
+impl Simulation for Clock {
+    fn elapsed(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.elapsed().as_millis() as u64
+    }
+
+    fn sleep(&self, time: Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn breathe(&self) {}
+}
+
+fn open(options: &Options) -> (Store, Keyspace) {
+    let store = Store::open("", options).unwrap();
+    let ks = store.create_keyspace("a").unwrap();
+    (store, ks)
+}
+
+/// Options of a store whose time passes only when somebody waits.
+fn timeless() -> Options {
+    common::small(common::memory(STORE_BYTES)).simulation(Clock::new())
+}
+
+fn is_in_order(options: &Options) {
+    let report = Store::check("", options, &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+// ---- large values ----
+
+#[test]
+fn one_large_value_is_written_over_and_over() {
+    let options = timeless();
+    let (store, ks) = open(&options);
+    for n in 0..60 {
+        let put = ks.put("large", value(n, LARGE_BYTES));
+        put.unwrap_or_else(|error| panic!("put {n}: {error}"));
+    }
+    assert!(ks.get("large").unwrap() == Some(value(59, LARGE_BYTES)));
+    // What an earlier run wrote is known for dead as well.
+    store.close().unwrap();
+    let store = Store::open("", &options).unwrap();
+    let ks = store.keyspace("a").unwrap();
+    for n in 0..30 {
+        let put = ks.put("large", value(n, LARGE_BYTES));
+        put.unwrap_or_else(|error| panic!("put {n} after opening: {error}"));
+    }
+    assert!(ks.get("large").unwrap() == Some(value(29, LARGE_BYTES)));
+    store.close().unwrap();
+    is_in_order(&options);
+}
+
+#[test]
+fn large_values_written_over_and_over_leave_room_beside_others() {
+    let cold_keys = 80;
+    let (_store, ks) = open(&timeless());
+    for n in 0..50 {
+        // Beside each come keys that stay: a quarter of the store in the end.
+        for cold in 0..cold_keys {
+            ks.put(name(n * cold_keys + cold), value(n, VALUE_BYTES))
+                .unwrap();
+        }
+        let put = ks.put("large", value(n, LARGE_BYTES));
+        put.unwrap_or_else(|error| panic!("put {n}: {error}"));
+    }
+    assert!(ks.get("large").unwrap() == Some(value(49, LARGE_BYTES)));
+    for n in 0..50 * cold_keys {
+        let expected = value(n / cold_keys, VALUE_BYTES);
+        assert!(ks.get(name(n)).unwrap() == Some(expected), "key {n}");
+    }
+}
+
+/// Large values until the store is full; gives how many it took.
+fn fill_large(ks: &Keyspace) -> u64 {
+    for n in 0.. {
+        if let Err(error) = ks.put(name(n), value(n, LARGE_BYTES)) {
+            assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+            return n;
+        }
+    }
+    0
+}
+
+#[test]
+fn deleted_large_values_give_their_room_back_and_refused_ones_take_none() {
+    for reopens in [false, true] {
+        let options = timeless();
+        let (mut store, mut ks) = open(&options);
+        let fit = fill_large(&ks);
+        assert!(fit > 5, "{fit}");
+        for round in 0..4 {
+            for n in 0..50 {
+                ks.put(name(n % 3 + 1000), value(n, LARGE_BYTES))
+                    .unwrap_err();
+            }
+            if reopens {
+                store.close().unwrap();
+                store = Store::open("", &options).unwrap();
+                ks = store.keyspace("a").unwrap();
+            }
+            for n in 0..fit {
+                ks.delete(name(n)).unwrap();
+            }
+            for _ in 0..10 {
+                store.step().unwrap();
+            }
+            let again = fill_large(&ks);
+            assert!(again + 2 >= fit, "round {round}: {again} of {fit} fit");
+            assert!(ks.get(name(1)).unwrap() == Some(value(1, LARGE_BYTES)));
+            for n in again..fit {
+                assert!(ks.get(name(n)).unwrap().is_none());
+            }
+        }
+        store.close().unwrap();
+        is_in_order(&options);
+    }
+}
+
+#[test]
+fn a_snapshot_reads_a_large_value_that_was_overwritten() {
+    let (store, ks) = open(&timeless().memory_budget_bytes(256 << 20));
+    ks.put("large", value(1, LARGE_BYTES)).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    ks.put("large", value(2, LARGE_BYTES)).unwrap();
+    for _ in 0..20 {
+        store.step().unwrap();
+    }
+    assert!(ks.get_at("large", &snapshot).unwrap() == Some(value(1, LARGE_BYTES)));
+    drop(snapshot);
+    let live = store.stats().live_bytes;
+    for _ in 0..20 {
+        store.step().unwrap();
+    }
+    assert!(live - store.stats().live_bytes > LARGE_BYTES as u64 / 2);
+}
