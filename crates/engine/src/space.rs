@@ -2,7 +2,8 @@
 //!
 //! Free segments are divided into reserves that are never lent: a whole checkpoint (the old one
 //! stays until the new one is durable), and segments for the survivors of a collection step. Users
-//! stop first, deletes later. Above the reserve lies a zone in which each byte written costs a
+//! stop first, deletes later; one that fits the segment which is appended to takes no free one and is
+//! never asked (`write.rs`, `admit`). Above the reserve lies a zone in which each byte written costs a
 //! delay that grows smoothly, so that writers meet collection's pace instead of a wall.
 
 use std::cell::Cell;

@@ -704,6 +704,10 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
     wait_for_tail(core)?;
     let environment = &core.settings.environment;
     let mut begun: Option<Duration> = None;
+    if wish == Wish::Delete && core.space.is_stuck() {
+        // What it takes away may be collected.
+        core.space.set_stuck(false);
+    }
     loop {
         match core.space.ask(wish, bytes as u64, core.log.free_segments()) {
             Verdict::Go(delay) => {
@@ -711,6 +715,13 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
                     core.signals.gc.ring();
                     pay_delay(environment, &core.counters, delay);
                 }
+                return Ok(());
+            }
+            // What makes room takes none of the reserves here, so it never waits.
+            Verdict::Full | Verdict::Wait
+                if wish == Wish::Delete && core.log.fits_open_segment(Stream::User, bytes) =>
+            {
+                core.signals.gc.ring();
                 return Ok(());
             }
             Verdict::Full if !core.snapshots.hold_any() => return Err(core.full()),

@@ -1,14 +1,15 @@
-//! At the wall: a store that holds nearly what it can takes what it has room for, and gives the room of
-//! what died back in time.
+//! At the wall: a store that holds nearly what it can takes what it has room for, gives the room of
+//! what died back in time, and takes deletes of every kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may
 
 mod common;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::value;
-use heliox::{ErrorKind, Keyspace, Options, Simulation, Store};
+use common::{dump, value};
+use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Simulation, Store};
 
 const STORE_BYTES: u64 = 66 << 20;
 const VALUE_BYTES: usize = 4000;
@@ -56,6 +57,17 @@ fn open(options: &Options) -> (Store, Keyspace) {
 /// Options of a store whose time passes only when somebody waits.
 fn timeless() -> Options {
     common::small(common::memory(STORE_BYTES)).simulation(Clock::new())
+}
+
+/// Puts new keys until the store is full; gives how many it took.
+fn fill(ks: &Keyspace) -> u64 {
+    for n in 0.. {
+        if let Err(error) = ks.put(name(n), value(n, VALUE_BYTES)) {
+            assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+            return n;
+        }
+    }
+    0
 }
 
 fn is_in_order(options: &Options) {
@@ -169,4 +181,64 @@ fn a_snapshot_reads_a_large_value_that_was_overwritten() {
         store.step().unwrap();
     }
     assert!(live - store.stats().live_bytes > LARGE_BYTES as u64 / 2);
+}
+
+// ---- deletes ----
+
+#[test]
+fn a_full_store_is_backed_up_again_and_again_and_can_still_be_emptied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, ks) = open(&common::small(common::memory(STORE_BYTES)));
+    let keys = fill(&ks);
+    let set = dir.path().join("set");
+    // Each backup ends the segments that are appended to, and a delete begins new ones.
+    for n in 0..40 {
+        let deleted = ks.delete(name(n));
+        deleted.unwrap_or_else(|error| panic!("delete {n}: {error}"));
+        let report = store.backup(&set, &BackupOptions::new().keep(2), &mut |_| {});
+        report.unwrap();
+        if n % 3 == 0 {
+            store.step().unwrap();
+        }
+    }
+    let report = Store::verify_backup(&set, None, &timeless(), &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    assert_eq!(dump(&store)["a"].len() as u64, keys - 40);
+    for n in 40..keys / 2 {
+        let deleted = ks.delete(name(n));
+        deleted.unwrap_or_else(|error| panic!("delete {n}: {error}"));
+    }
+    let mut steps = 0;
+    for n in 0..keys / 4 {
+        while ks.put(name(n), value(n, VALUE_BYTES)).is_err() {
+            store.step().unwrap();
+            steps += 1;
+            assert!(steps < 500, "no room comes back");
+        }
+    }
+    assert_eq!(dump(&store)["a"].len() as u64, keys - keys / 2 + keys / 4);
+}
+
+#[test]
+fn a_full_store_takes_deletes_while_a_backup_stands_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, ks) = open(&timeless());
+    let keys = fill(&ks);
+    let (inner, deleted) = (ks.clone(), AtomicU64::new(0));
+    let options = BackupOptions::new().watch(move |_, _| {
+        if deleted.load(Ordering::Relaxed) == 0 {
+            for n in 0..keys {
+                deleted.fetch_add(1, Ordering::Relaxed);
+                let done = inner.delete(name(n));
+                done.unwrap_or_else(|error| panic!("delete {n}: {error}"));
+            }
+        }
+        Ok(())
+    });
+    let set = dir.path().join("set");
+    store.backup(&set, &options, &mut |_| {}).unwrap();
+    assert!(dump(&store)["a"].is_empty());
+    for n in 0..keys / 2 {
+        ks.put(name(n), value(n, VALUE_BYTES)).unwrap();
+    }
 }

@@ -177,28 +177,40 @@ impl Log {
     }
 
     /// Makes sure that the stream's segment has room for a record of at most so many bytes.
-    ///
-    /// The estimate is an upper bound, so no record ever crosses its segment's end. Frame headers:
-    /// one more than the full blocks, and one if the open frame has no room. Alignment: up to a
-    /// unit at the end of one frame, and again behind the header of the next. Padding: a sector.
     fn ensure_room(
         &self,
         state: &mut State,
         stream: Stream,
         record_bytes: usize,
     ) -> Result<(), LogError> {
+        if self.fits_open(state, stream, record_bytes) {
+            return Ok(());
+        }
+        self.roll_segment(state, stream)
+    }
+
+    /// True if the record fits the segment that is appended to.
+    ///
+    /// The estimate is an upper bound, so no record ever crosses its segment's end. Frame headers:
+    /// one more than the full blocks, and one if the open frame has no room. Alignment: up to a
+    /// unit at the end of one frame, and again behind the header of the next. Padding: a sector.
+    fn fits_open(&self, state: &State, stream: Stream, record_bytes: usize) -> bool {
         let header_bytes = self.geometry.shape.header_bytes();
         let blocks = record_bytes / (BLOCK_BYTES - header_bytes) + 2;
         let need = (record_bytes + blocks * header_bytes) as u64
             + self.geometry.sector_bytes as u64
             + (2 << self.geometry.unit_shift);
         let tail = &state.tails[stream as usize];
-        if let (Some(open), Some(active)) = (tail.segment, &tail.active) {
-            if active.address() + need <= self.geometry.end(open.id) {
-                return Ok(());
-            }
+        match (tail.segment, &tail.active) {
+            (Some(open), Some(active)) => active.address() + need <= self.geometry.end(open.id),
+            _ => false,
         }
-        self.roll_segment(state, stream)
+    }
+
+    /// True if a record with so many bytes of key and value takes no free segment, as things are.
+    #[must_use]
+    pub fn fits_open_segment(&self, stream: Stream, bytes: usize) -> bool {
+        self.fits_open(&self.state.lock(), stream, RECORD_HEADER_BYTES_MAX + bytes)
     }
 
     /// Seals the stream's segment and opens the next.
