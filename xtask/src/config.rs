@@ -110,6 +110,9 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("evacuate", "gc"),
     // Damage in the segment that the scrub is in is marked as findings are.
     ("patrol", "findings"),
+    // Where too many range deletes wait for their sweep and a checkpoint, the next one sees to both.
+    ("range_delete", "sweep"),
+    ("range_delete", "checkpoint"),
     // A handle on a part of the open store.
     ("snapshot", "core"),
 ];

@@ -46,7 +46,6 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     let Some(_one) = enter(core) else {
         return Ok(());
     };
-    let sweep_seen = core.log.last_seq();
     core.log_bytes_at_checkpoint
         .store(core.log_bytes(), Ordering::Relaxed);
     let (cut_number, meta) = take_cut(core);
@@ -75,8 +74,7 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     core.checkpointed_cut.store(cut_number, Ordering::Release);
     release_old(core, &writer);
     core.space.end_checkpoint();
-    core.ranges
-        .drop_done(cut.min(sweep_seen), core.snapshots.oldest());
+    core.ranges.drop_done(cut_number, core.snapshots.oldest());
     core.space.expect_checkpoint(core.index.memory_bytes());
     core.counters.checkpoints.add(1);
     let bytes = writer.bytes;

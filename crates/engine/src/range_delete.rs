@@ -1,16 +1,23 @@
 //! Deleting a range: one record in the log, one interval in memory, whatever the range holds.
 
+use std::time::Duration;
+
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::KeyspaceId;
 use heliox_format::record::RecordKind;
 use heliox_log::append::NewRecord;
 use heliox_log::{LogError, Stream};
 
+use crate::checkpoint;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::space::Wish;
+use crate::sweep::sweep_ranges;
 use crate::write::{acknowledge, admit};
+
+/// How often room is made for one more interval, a millisecond apart where something holds it up.
+const TRIES: usize = 10_000;
 
 /// Takes away every key of `[from, to)`, or from `from` to the end of the keyspace.
 pub(crate) fn run(
@@ -22,6 +29,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let bytes = from.len() + to.map_or(0, <[u8]>::len);
     admit(core, Wish::Delete, bytes)?;
+    admit_interval(core)?;
     let mut value = vec![u8::from(to.is_some())];
     value.extend_from_slice(to.unwrap_or_default());
     let record = NewRecord::new(RecordKind::RangeDelete, keyspace, from, &value);
@@ -40,6 +48,29 @@ pub(crate) fn run(
     // Also when there is no room: then all the more.
     core.signals.upkeep.ring();
     acknowledge(core, added.ok_or_else(too_many)?, options)
+}
+
+/// Sees to it that another range delete may wait for its sweep: where too many do, they are swept now.
+/// Snapshots that keep them from it end, rather than that a range delete is refused.
+pub(crate) fn admit_interval(core: &Core) -> Result<()> {
+    for _ in 0..TRIES {
+        if core.ranges.has_room() {
+            return Ok(());
+        }
+        while sweep_ranges(core)? {}
+        // What was swept goes with the next checkpoint.
+        checkpoint::run(core, checkpoint::Pace::Fast, false)?;
+        if core.ranges.has_room() {
+            return Ok(());
+        }
+        let is_held = |oldest| core.ranges.wait_for(oldest);
+        if !core.snapshots.oldest().is_some_and(is_held) || !core.snapshots.fail_oldest() {
+            core.check_open()?;
+            let environment = &core.settings.environment;
+            environment.listen(&core.signals.room, Duration::from_millis(1));
+        }
+    }
+    Err(too_many())
 }
 
 /// What is said where as many range deletes wait as may.

@@ -18,10 +18,19 @@ use crate::canary::{is, Canary};
 #[derive(Clone, Debug)]
 struct RangeState {
     entry: RangeEntry,
-    /// The order at which its sweep was complete.
-    swept: Option<SeqNo>,
+    /// When its sweep was complete.
+    swept: Option<Swept>,
     /// Which interval ends last of this one and those before it.
     furthest: usize,
+}
+
+/// When a sweep was complete.
+#[derive(Clone, Copy, Debug)]
+struct Swept {
+    /// The newest order then.
+    at: SeqNo,
+    /// The first cut, by its number in this run, that knows of it.
+    cut: u64,
 }
 
 impl RangeState {
@@ -181,12 +190,13 @@ impl Ranges {
         waiting.min_by_key(|r| r.entry.seq).map(|r| r.entry.clone())
     }
 
-    /// Says that the interval of order `seq` was swept, everything done by order `at`.
-    pub(crate) fn note_swept(&self, keyspace: KeyspaceId, seq: SeqNo, at: SeqNo) {
+    /// Says that the interval of order `seq` was swept, everything done by order `at` and before the
+    /// cut of number `cut`.
+    pub(crate) fn note_swept(&self, keyspace: KeyspaceId, seq: SeqNo, at: SeqNo, cut: u64) {
         let mut ranges = self.ranges.write();
         let mut own = ranges.0.get_mut(&keyspace).into_iter().flatten();
         if let Some(range) = own.find(|r| r.entry.seq == seq) {
-            range.swept = Some(at);
+            range.swept = Some(Swept { at, cut });
         }
     }
 
@@ -200,15 +210,27 @@ impl Ranges {
         done.filter(|r| !is_seen(r, oldest_snapshot)).count() >= RANGE_DELETES_MAX / 4
     }
 
+    /// True if another interval may be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.count.load(Ordering::SeqCst) < RANGE_DELETES_MAX
+    }
+
+    /// True if an interval must stay, or cannot be swept, because of a snapshot of this order.
+    pub(crate) fn wait_for(&self, snapshot: SeqNo) -> bool {
+        let ranges = self.ranges.read();
+        let mut ranges = ranges.iter();
+        ranges.any(|r| snapshot < r.swept.map_or(r.entry.seq, |swept| swept.at))
+    }
+
     /// Drops intervals that were swept before the checkpoint's cut and before every snapshot: one
     /// that was taken before the sweep's end may still reach a covered version through the record
     /// that displaced it.
-    pub(crate) fn drop_done(&self, checkpointed: SeqNo, oldest_snapshot: Option<SeqNo>) {
+    pub(crate) fn drop_done(&self, checkpointed_cut: u64, oldest_snapshot: Option<SeqNo>) {
         let mut ranges = self.ranges.write();
         for own in ranges.0.values_mut() {
             own.retain(|r| {
-                let covered =
-                    r.swept.is_some_and(|at| at < checkpointed) || is(Canary::RangeDeleteTooEarly);
+                let covered = r.swept.is_some_and(|s| s.cut <= checkpointed_cut)
+                    || is(Canary::RangeDeleteTooEarly);
                 !covered || is_seen(r, oldest_snapshot)
             });
             find_furthest(own);
@@ -227,7 +249,7 @@ impl Ranges {
 fn is_seen(range: &RangeState, oldest_snapshot: Option<SeqNo>) -> bool {
     oldest_snapshot
         .zip(range.swept)
-        .is_some_and(|(snapshot, at)| snapshot < at)
+        .is_some_and(|(snapshot, swept)| snapshot < swept.at)
 }
 
 fn ends_after(range: &RangeEntry, key: &[u8]) -> bool {
@@ -276,12 +298,14 @@ mod tests {
     #[test]
     fn an_interval_goes_when_swept_checkpointed_and_unseen() {
         let ranges = Ranges::new(vec![range(10, b"", None)]);
-        ranges.note_swept(KeyspaceId(1), SeqNo(10), SeqNo(20));
-        ranges.drop_done(SeqNo(20), None);
+        assert!(ranges.wait_for(SeqNo(9)) && !ranges.wait_for(SeqNo(10)));
+        ranges.note_swept(KeyspaceId(1), SeqNo(10), SeqNo(20), 3);
+        assert!(ranges.wait_for(SeqNo(19)) && !ranges.wait_for(SeqNo(20)));
+        ranges.drop_done(2, None);
         assert_eq!(ranges.len(), 1);
-        ranges.drop_done(SeqNo(21), Some(SeqNo(19)));
+        ranges.drop_done(3, Some(SeqNo(19)));
         assert_eq!(ranges.len(), 1);
-        ranges.drop_done(SeqNo(21), Some(SeqNo(20)));
+        ranges.drop_done(3, Some(SeqNo(20)));
         assert_eq!(ranges.len(), 0);
     }
 
@@ -300,9 +324,9 @@ mod tests {
         let ranges = Ranges::new(entries.clone());
         for dropped in [0, 50] {
             for entry in &entries[..dropped] {
-                ranges.note_swept(entry.keyspace, entry.seq, SeqNo(300));
+                ranges.note_swept(entry.keyspace, entry.seq, SeqNo(300), 1);
             }
-            ranges.drop_done(SeqNo(301), None);
+            ranges.drop_done(1, None);
             for (keyspace, key) in (0..4).flat_map(|n| (0..=255).map(move |k| (KeyspaceId(n), k))) {
                 let (version, at) = (SeqNo(random.below(200)), SeqNo(random.below(200)));
                 let expected = entries[dropped..]

@@ -185,6 +185,20 @@ impl Snapshots {
         true
     }
 
+    /// Fails the oldest snapshot. False if there is none.
+    pub(crate) fn fail_oldest(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let floor = SeqNo(self.floor.load(Ordering::Acquire));
+        let mut readable = inner.live.range(floor..).map(|(seq, _)| *seq);
+        let (oldest, next) = (readable.next(), readable.next());
+        let Some(oldest) = oldest else {
+            return false;
+        };
+        self.floor.store(oldest.0 + 1, Ordering::Release);
+        inner.forget_before(next);
+        true
+    }
+
     /// True if a snapshot that can be read may need older versions.
     pub(crate) fn hold_any(&self) -> bool {
         if !self.any() {

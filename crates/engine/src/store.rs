@@ -398,6 +398,7 @@ impl Store {
         let core = self.core();
         core.check_open()?;
         write::admit(core, Wish::Delete, name.len())?;
+        range_delete::admit_interval(core)?;
         let mut seq = SeqNo::ZERO;
         let pass = core.batches.enter();
         // One record drops the name and covers all keys.

@@ -151,7 +151,7 @@ fn reap(core: &Core, head: Head) -> Result<Fate> {
 
 /// Sweeps intervals in their order, as many as one step may. None is begun while a snapshot sees
 /// what was there before. True if one is through.
-fn sweep_ranges(core: &Core) -> Result<bool> {
+pub(crate) fn sweep_ranges(core: &Core) -> Result<bool> {
     let (mut looked, mut done, mut after) = (0, false, SeqNo::ZERO);
     while looked < RANGE_ENTRIES_PER_STEP {
         let Some(range) = core.ranges.unswept(after) else {
@@ -218,7 +218,8 @@ fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bo
     }
     if is_complete {
         let at = core.log.last_seq();
-        core.ranges.note_swept(range.keyspace, range.seq, at);
+        let cut = core.log.next_cut();
+        core.ranges.note_swept(range.keyspace, range.seq, at, cut);
     }
     Ok(is_complete)
 }

@@ -242,3 +242,26 @@ fn a_full_store_takes_deletes_while_a_backup_stands_still() {
         ks.put(name(n), value(n, VALUE_BYTES)).unwrap();
     }
 }
+
+#[test]
+fn a_full_store_takes_range_deletes_while_a_snapshot_is_held() {
+    let options = timeless();
+    let (store, ks) = open(&options);
+    let keys = fill(&ks);
+    let snapshot = store.snapshot().unwrap();
+    // More than may wait for their sweep.
+    for n in 0..3 * 4096 {
+        let at = n % keys;
+        let deleted = ks.delete_range(name(at), name(at + 1));
+        deleted.unwrap_or_else(|error| panic!("range delete {n}: {error}"));
+    }
+    let gone = ks.get_at(name(1), &snapshot).unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::SnapshotTooOld);
+    drop(snapshot);
+    for n in 0..keys.min(3 * 4096) {
+        assert!(ks.get(name(n)).unwrap().is_none(), "key {n}");
+    }
+    assert!(dump(&store)["a"].len() as u64 <= keys.saturating_sub(3 * 4096));
+    store.close().unwrap();
+    is_in_order(&options);
+}

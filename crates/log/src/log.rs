@@ -355,6 +355,12 @@ impl Log {
         (state.cuts, look(last, state.next_birth, &state.table))
     }
 
+    /// The number of the next cut for a checkpoint: it knows of everything done before.
+    #[must_use]
+    pub fn next_cut(&self) -> u64 {
+        self.state.lock().cuts + 1
+    }
+
     /// Opens a segment for a checkpoint and gives its birth. The caller writes all of it.
     ///
     /// # Errors
