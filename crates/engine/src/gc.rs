@@ -14,6 +14,7 @@ use heliox_format::limits::{CHUNK_BYTES, KEY_BYTES_MAX};
 use heliox_format::record::{Record, RecordKind, RECORD_HEADER_BYTES_MAX};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::append::NewRecord;
+use heliox_log::expiries::Expiries;
 use heliox_log::scan::Scanned;
 use heliox_log::segments::Segment;
 use heliox_log::Stream;
@@ -34,6 +35,10 @@ use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
 const LOOKUPS: usize = 64;
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
+/// At the wall a checkpoint should free so many times what it writes.
+const CHECKPOINT_GAIN: u64 = 7;
+/// A victim that is collected for the sake of sharing a checkpoint gains this part of a segment.
+const GATHER_GAIN_DIVISOR: u64 = 8;
 /// So much at the end of a segment may be free only because the next record did not fit.
 const UNFIT_BYTES: u64 = RECORD_HEADER_BYTES_MAX as u64 + KEY_BYTES_MAX as u64 + CHUNK_BYTES as u64;
 
@@ -58,10 +63,10 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         core.space.set_stuck(false);
         return Ok(true);
     }
-    // What waits for a checkpoint comes before what costs more room first.
+    // What waits for a checkpoint comes before what costs more room first; but one checkpoint serves many.
     let is_tight = core.log.free_segments() <= core.space.data_floor();
-    let victim = if waiting.need_checkpoint && is_tight {
-        None
+    let victim = if waiting.for_checkpoint > 0 && is_tight {
+        gather_victim(core, &waiting)
     } else {
         choose_victim(core)
     };
@@ -71,7 +76,7 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         retire_empty(core)?;
         return Ok(true);
     }
-    if waiting.need_checkpoint && core.log.free_segments() <= core.space.gc_goal() {
+    if waiting.for_checkpoint > 0 && core.log.free_segments() <= core.space.gc_goal() {
         checkpoint::run(core, checkpoint::Pace::Fast, false)?;
         if retire_empty(core)?.retired > 0 {
             core.space.set_stuck(false);
@@ -85,10 +90,43 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
             return Ok(true);
         }
     }
+    if learn_expiries(core) {
+        return Ok(true);
+    }
     // Only what is found at the wall refuses writers there: before it, garbage is still to come.
     let is_at_wall = core.log.free_segments() <= core.space.data_floor();
     core.space.set_stuck(held == 0 && is_at_wall);
     Ok(false)
+}
+
+/// Reads when the records of a segment expire that an earlier run filled. True if there was one.
+fn learn_expiries(core: &Core) -> bool {
+    let durable = core.log.durable_seq();
+    let untold = core.log.with_table(|table| {
+        let is_one = |s: &Segment| s.is_sealed_log() && s.untold_expiries && s.last_seq <= durable;
+        let found = table.iter().find(|(_, s)| is_one(s));
+        found.map(|(id, s)| (id, *s))
+    });
+    let Some((id, segment)) = untold else {
+        return false;
+    };
+    let mut expiries = Expiries::default();
+    // What cannot be read tells nothing; the scrub finds it.
+    if let Ok(mut scanner) = core.ahead.take(&core.log, id, &segment) {
+        core.counters.gc_bytes_read.add(scanner.loaded_bytes());
+        while let Some(item) = scanner.next() {
+            if let Scanned::Record { record, .. } = item {
+                record
+                    .header
+                    .expiry_ms
+                    .into_iter()
+                    .for_each(|e| expiries.add(e));
+            }
+        }
+        core.ahead.give_back(scanner);
+    }
+    core.log.tell_expiries(id, segment.birth, expiries);
+    true
 }
 
 /// True if collection should run.
@@ -99,7 +137,22 @@ pub(crate) fn is_due(core: &Core) -> bool {
 #[derive(Default)]
 struct Waiting {
     retired: usize,
-    need_checkpoint: bool,
+    /// Empty segments that wait for a checkpoint.
+    for_checkpoint: u64,
+}
+
+/// A victim to be collected before the checkpoint that empty segments wait for: where what that writes is
+/// much beside what it frees, there is room for what is moved meanwhile, and that is less than what
+/// it gains.
+fn gather_victim(core: &Core, waiting: &Waiting) -> Option<SegmentId> {
+    let segment_bytes = core.log.geometry().segment_bytes;
+    let freed = waiting.for_checkpoint * segment_bytes;
+    let is_cheap = freed >= core.index.memory_bytes() * CHECKPOINT_GAIN;
+    if is_cheap || core.log.free_segments() <= core.space.checkpoint_floor() {
+        return None;
+    }
+    let (id, segment, _) = best_victim(core, None, None, segment_bytes / GATHER_GAIN_DIVISOR)?;
+    is_durable(core, &segment).then_some(id)
 }
 
 /// Retires every empty segment that may go.
@@ -128,11 +181,11 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
     let copies = copies(core);
     for (id, segment) in empty {
         // What snapshots read of it fills it: moving that would gain nothing, again and again.
-        if gain(core, &segment, copies.get(&id)) == 0 {
+        if gain(core, &segment, 0, copies.get(&id)) == 0 {
             continue;
         }
         if !covered(&segment) {
-            waiting.need_checkpoint = true;
+            waiting.for_checkpoint += 1;
             continue;
         }
         if core.findings.is_kept_out(segment.birth) {
@@ -165,12 +218,16 @@ fn copies(core: &Core) -> HashMap<SegmentId, u32> {
     core.snapshots.copies_in(|at| geometry.segment_at(at))
 }
 
-/// What collecting a segment would free; 0 if that is so little that it is no gain.
-fn gain(core: &Core, segment: &Segment, copies: Option<&u32>) -> u64 {
+/// What collecting a segment would free of whose records so many have expired; 0 if that is so little
+/// that it is no gain.
+fn gain(core: &Core, segment: &Segment, expired: u32, copies: Option<&u32>) -> u64 {
     let segment_bytes = core.log.geometry().segment_bytes;
     let copies = u64::from(copies.copied().unwrap_or(0));
     let copied_bytes = segment.used_bytes * copies / u64::from(segment.records.max(1));
-    let needed = segment.live_bytes() + copied_bytes;
+    // Of the live ones as many as of all.
+    let lasting = u64::from(segment.records.saturating_sub(expired));
+    let live_bytes = segment.live_bytes() * lasting / u64::from(segment.records.max(1));
+    let needed = live_bytes + copied_bytes;
     let garbage = segment.used_bytes.saturating_sub(needed);
     let unused = segment_bytes.saturating_sub(segment.used_bytes.max(needed));
     let gain = garbage + unused.saturating_sub(UNFIT_BYTES);
@@ -191,12 +248,20 @@ fn is_read(core: &Core, id: SegmentId) -> bool {
 /// The segment whose collection gains most for its cost: much garbage, and old, so that what is
 /// still alive will stay so. One that was read ahead is it, if it still may be.
 fn choose_victim(core: &Core) -> Option<SegmentId> {
-    let best = best_victim(core, core.ahead.peek(), None);
-    let (id, segment) = best.or_else(|| untold_heads(core))?;
-    if segment.last_seq > core.log.durable_seq() && core.sync().is_err() {
-        return None;
+    let mut best = best_victim(core, core.ahead.peek(), None, 1);
+    // Reading what has expired elsewhere costs less than moving half a segment.
+    let is_good = |(_, s, gain): &(SegmentId, Segment, u64)| *gain >= s.used_bytes / 2;
+    if !best.as_ref().is_some_and(is_good) && learn_expiries(core) {
+        best = best_victim(core, None, None, 1);
     }
-    Some(id)
+    let best = best.map(|(id, segment, _)| (id, segment));
+    let (id, segment) = best.or_else(|| untold_heads(core))?;
+    is_durable(core, &segment).then_some(id)
+}
+
+/// Only durable records are moved.
+fn is_durable(core: &Core, segment: &Segment) -> bool {
+    segment.last_seq <= core.log.durable_seq() || core.sync().is_ok()
 }
 
 /// A segment that may hold dead heads of large values of an earlier run: their chunks, elsewhere, count
@@ -216,18 +281,27 @@ fn untold_heads(core: &Core) -> Option<(SegmentId, Segment)> {
     })
 }
 
-/// `first` is the best if it is a victim at all, `but_not` is none.
+/// A victim that gains so much at least, and what it gains. `first` is the best if it is a victim at all,
+/// `but_not` is none.
 fn best_victim(
     core: &Core,
     first: Option<SegmentId>,
     but_not: Option<SegmentId>,
-) -> Option<(SegmentId, Segment)> {
+    gain_min: u64,
+) -> Option<(SegmentId, Segment, u64)> {
     let pending = core.batches.pending_first().unwrap_or(SeqNo::MAX);
     let segment_bytes = core.log.geometry().segment_bytes;
     let copies = copies(core);
+    let (now, horizon) = (core.now_ms(), horizon(core));
     core.log.at_cut(|_, next_birth, table| {
+        // What a snapshot keeps from going would only be moved.
+        let expired = |id: SegmentId, s: &Segment| match s.last_seq <= horizon {
+            true => table.expired(id, now),
+            false => 0,
+        };
+        let gain = |id: &SegmentId, s: &Segment| gain(core, s, expired(*id, s), copies.get(id));
         let score = |id: &SegmentId, s: &Segment| {
-            let gain = gain(core, s, copies.get(id));
+            let gain = gain(id, s);
             let age = u64::from(next_birth.0 - s.birth.0);
             let cost = 2 * segment_bytes - gain;
             (((u128::from(gain) * u128::from(age)) << 20) / u128::from(cost)) as u64
@@ -238,11 +312,11 @@ fn best_victim(
                 && s.live() > 0
                 && s.last_seq < pending
                 && !core.findings.is_quarantined(s.birth)
-                && gain(core, s, copies.get(id)) > 0
+                && gain(id, s) >= gain_min
         });
         candidates
             .max_by_key(|(id, s)| (first == Some(*id), score(id, s)))
-            .map(|(id, s)| (id, *s))
+            .map(|(id, s)| (id, *s, gain(&id, s)))
     })
 }
 
@@ -284,10 +358,10 @@ fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
     let durable = core.log.durable_seq();
     // First: what was read ahead may be this one, and its memory takes the next.
     let harvest = harvest(core, victim)?;
-    let next = best_victim(core, None, Some(victim))
-        .filter(|(_, s)| s.last_seq <= durable && core.settings.environment.threads() > 1);
+    let next = best_victim(core, None, Some(victim), 1)
+        .filter(|(_, s, _)| s.last_seq <= durable && core.settings.environment.threads() > 1);
     heliox_sync::thread::scope(|scope| {
-        if let Some((id, segment)) = &next {
+        if let Some((id, segment, _)) = &next {
             let read = || core.ahead.read(&core.log, *id, segment);
             // Without a thread it is read when its turn comes.
             let _ = heliox_sync::thread::spawn_scoped(scope, read);

@@ -107,6 +107,12 @@ impl Space {
         self.stuck.load(Ordering::Acquire)
     }
 
+    /// Free segments that collection may not fill before a checkpoint has been written: the checkpoint's,
+    /// and enough for what one more victim may need.
+    pub(crate) fn checkpoint_floor(&self) -> u64 {
+        self.delete_floor() - 1
+    }
+
     /// Free segments that are not lent to deletes.
     fn delete_floor(&self) -> u64 {
         let whole = self.checkpoint_segments.load(Ordering::Relaxed);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{dump, value};
-use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Simulation, Store};
+use common::{dump, value, Rng};
+use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Simulation, Store, WriteOptions};
 
 const STORE_BYTES: u64 = 66 << 20;
 const VALUE_BYTES: usize = 4000;
@@ -264,4 +264,75 @@ fn a_full_store_takes_range_deletes_while_a_snapshot_is_held() {
     assert!(dump(&store)["a"].len() as u64 <= keys.saturating_sub(3 * 4096));
     store.close().unwrap();
     is_in_order(&options);
+}
+
+// ---- expiry ----
+
+/// What a workload came to.
+#[derive(Debug)]
+struct Cost {
+    checkpoints: u64,
+    write_amplification: f64,
+}
+
+/// Puts small values that expire, some over earlier ones, at such a pace that most of the room holds
+/// what is alive.
+fn put_expiring(store: &Store, ks: &Keyspace, clock: &Clock, puts: u64, alive: u64) -> Cost {
+    let (before, mut rng) = (store.stats(), Rng::new(3));
+    for n in 0..puts {
+        // As many milliseconds a life as keys are alive.
+        *clock.0.lock().unwrap() += Duration::from_millis(1);
+        let ttl = WriteOptions::new().ttl_ms(alive / 2 + rng.below(alive));
+        let key = name(if n % 4 == 0 { n } else { rng.below(1 << 40) });
+        let put = ks.put_with(key, value(n, 100), &ttl);
+        put.unwrap_or_else(|error| panic!("put {n}: {error}"));
+    }
+    let after = store.stats();
+    let user = after.user_bytes_written - before.user_bytes_written;
+    let total = after.bytes_written.total() - before.bytes_written.total();
+    Cost {
+        checkpoints: after.checkpoints - before.checkpoints,
+        write_amplification: total as f64 / user as f64,
+    }
+}
+
+#[test]
+fn values_that_expire_leave_room_at_a_bearable_cost() {
+    let clock = Clock::new();
+    let options = common::small(common::memory(STORE_BYTES)).simulation(clock.clone());
+    let (mut store, mut ks) = open(&options);
+    for round in 0..2 {
+        let cost = put_expiring(&store, &ks, &clock, 400_000, 130_000);
+        assert!(
+            cost.checkpoints < 20 && cost.write_amplification < 3.0,
+            "{round}: {cost:?}"
+        );
+        // When the values of an earlier run expire is found out.
+        store.close().unwrap();
+        store = Store::open("", &options).unwrap();
+        ks = store.keyspace("a").unwrap();
+    }
+    drop((store, ks));
+    is_in_order(&options);
+}
+
+/// Values that stay and are overwritten, beside as many that expire.
+#[test]
+fn one_checkpoint_serves_many_segments_at_the_wall() {
+    let (cold, alive) = (110_000, 80_000);
+    let clock = Clock::new();
+    let options = common::small(common::memory(STORE_BYTES)).simulation(clock.clone());
+    let (store, ks) = open(&options);
+    for n in 0..cold {
+        ks.put(name(n), value(n, 100)).unwrap();
+    }
+    let mut rng = Rng::new(3);
+    for n in 0..4 * alive {
+        *clock.0.lock().unwrap() += Duration::from_millis(1);
+        let ttl = WriteOptions::new().ttl_ms(alive / 2 + rng.below(alive));
+        ks.put_with(name(cold + n), value(n, 100), &ttl).unwrap();
+        ks.put(name(rng.below(cold)), value(n, 100)).unwrap();
+    }
+    let stats = store.stats();
+    assert!(stats.checkpoints < 35, "{:?}", stats.entries());
 }

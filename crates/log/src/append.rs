@@ -408,6 +408,9 @@ impl Log {
             segment.last_seq = seq;
             // Kept up to the record, so that a checkpoint's cut within a frame covers it.
             segment.used_bytes = end.saturating_sub(self.geometry.start(open.id));
+            if let Some(expiry_ms) = record.expiry_ms {
+                state.table.add_expiry(open.id, expiry_ms);
+            }
             if record.chunked && record.is_indexed() {
                 state.heads.add(open.id, location);
             }

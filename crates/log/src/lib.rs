@@ -23,6 +23,7 @@ pub mod append;
 mod chunk;
 pub mod cipher;
 pub mod error;
+pub mod expiries;
 pub mod flush;
 pub mod geometry;
 pub mod heads;

@@ -14,6 +14,7 @@ use heliox_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::chunk::{ActiveChunk, FrozenChunk, CHUNK_MEMORY_BYTES};
 use crate::error::LogError;
+use crate::expiries::Expiries;
 use crate::geometry::LogGeometry;
 use crate::heads::{DeadHead, Heads};
 use crate::segments::{Segment, SegmentState, SegmentTable, SegmentViews};
@@ -415,6 +416,14 @@ impl Log {
     pub fn is_settled(&self, location: Location) -> bool {
         let id = self.geometry.segment_at(location);
         id.is_some_and(|id| self.state.lock().table.is_settled(id, location))
+    }
+
+    /// Says when the records of a segment expire of which that was not known, if it is still in that life.
+    pub fn tell_expiries(&self, id: SegmentId, birth: Birth, expiries: Expiries) {
+        let mut state = self.state.lock();
+        if state.table.get(id).birth == birth {
+            state.table.tell_expiries(id, expiries);
+        }
     }
 
     /// The head of a value in chunks that has been dead for longest, of those that nobody has taken yet.

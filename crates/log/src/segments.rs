@@ -10,6 +10,7 @@ use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
 use heliox_format::segment::SegmentKind;
 use heliox_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::expiries::Expiries;
 use crate::sums::Settlement;
 
 /// Where a segment is in its life.
@@ -64,6 +65,8 @@ pub struct Segment {
     pub heads: bool,
     /// Some of these were written by an earlier run: that one is dead shows only when it is read.
     pub untold_heads: bool,
+    /// It is of an earlier run: when its records expire shows only when it is read.
+    pub untold_expiries: bool,
 }
 
 impl Segment {
@@ -84,6 +87,7 @@ impl Segment {
         voided: false,
         heads: false,
         untold_heads: false,
+        untold_expiries: false,
     };
 
     /// Records that the index points to.
@@ -132,6 +136,8 @@ pub struct SegmentTable {
     /// Records that lost their entry to another key and were dealt with, in segments that were not
     /// opened anew since. Hardly ever one.
     settled: BTreeMap<(SegmentId, Location), Settled>,
+    /// When records expire, of segments where some do.
+    expiries: BTreeMap<SegmentId, Expiries>,
 }
 
 impl SegmentTable {
@@ -142,6 +148,7 @@ impl SegmentTable {
             segments: vec![Segment::FREE; count as usize],
             free: (0..count).rev().map(SegmentId).collect(),
             settled: BTreeMap::new(),
+            expiries: BTreeMap::new(),
         }
     }
 
@@ -179,6 +186,7 @@ impl SegmentTable {
         let id = self.free.pop()?;
         // Not when it was given back: until its place is used again a crash can bring it back.
         self.settled.retain(|(of, _), _| *of != id);
+        self.expiries.remove(&id);
         *self.get_mut(id) = Segment {
             state: SegmentState::Open,
             kind,
@@ -211,6 +219,7 @@ impl SegmentTable {
             voided: entry.voided,
             heads: entry.heads,
             untold_heads: entry.heads,
+            untold_expiries: true,
             ..Segment::FREE
         };
         true
@@ -233,6 +242,23 @@ impl SegmentTable {
         segment.last_displaced = segment.last_displaced.max(at);
         self.settled.insert(key, Settled { birth, difference });
         true
+    }
+
+    /// A record of the segment expires then, in milliseconds since 1970.
+    pub fn add_expiry(&mut self, id: SegmentId, expiry_ms: u64) {
+        self.expiries.entry(id).or_default().add(expiry_ms);
+    }
+
+    /// Says when the records of a segment expire of which that was not known.
+    pub fn tell_expiries(&mut self, id: SegmentId, expiries: Expiries) {
+        self.expiries.insert(id, expiries);
+        self.get_mut(id).untold_expiries = false;
+    }
+
+    /// How many records of the segment, live or not, have expired, as far as is known.
+    #[must_use]
+    pub fn expired(&self, id: SegmentId, now_ms: u64) -> u32 {
+        self.expiries.get(&id).map_or(0, |e| e.expired(now_ms))
     }
 
     /// True if the record at this place was settled.

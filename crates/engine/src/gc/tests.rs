@@ -321,7 +321,7 @@ fn a_victim_is_collected_when_room_is_tight_and_a_checkpoint_frees_nothing() {
     }
     ks.delete("k0").unwrap();
     core.sync().unwrap();
-    assert!(retire_empty(core).unwrap().need_checkpoint);
+    assert!(retire_empty(core).unwrap().for_checkpoint > 0);
     // Somebody else writes a checkpoint, and in a simulation nobody waits for that.
     let other = core.checkpoint_lock.lock();
     assert!(step(core).unwrap());
