@@ -193,6 +193,7 @@ fn a_head_under_a_batch_in_flight_is_looked_at_again() {
     let pass = core.batches.enter();
     let first = install(core, &ks, &pass, b"large", None);
     core.sync().unwrap();
+    large::reap(core).unwrap();
     collect(core, id).unwrap();
     assert_eq!(chunk_entries(core, head), 4, "the batch is in flight");
     assert!(core.log.segment(id).heads);
@@ -204,6 +205,28 @@ fn a_head_under_a_batch_in_flight_is_looked_at_again() {
     store.checkpoint().unwrap();
     assert!(retire_empty(core).unwrap().retired > 0);
     assert_eq!(chunk_entries(core, head), 0);
+}
+
+/// A head that lost its entry to another key may get it back when its segment is collected.
+#[test]
+fn the_chunks_of_a_head_stay_that_lost_its_entry_to_another_key() {
+    for is_own in [false, true] {
+        let (store, ks) = open(&new_media());
+        let core = store.core();
+        let (head, _) = put_large(core, &ks, b"large");
+        let key = core.prepare(ks.id(), b"large");
+        let at = core.index.lookup(&key)[0].location;
+        let remove = |_: &[Entry]| (Action::Remove { old: at }, ());
+        core.index
+            .update(&key, &StoreKeys { core }, remove)
+            .unwrap();
+        let mut other = NewRecord::new(RecordKind::Put, ks.id(), b"other", b"");
+        other.displaced = Some(at);
+        other.key_hash = if is_own { key.hash() } else { key.hash() + 1 };
+        core.log.append(Stream::User, &other).unwrap();
+        large::reap(core).unwrap();
+        assert_eq!(chunk_entries(core, head), if is_own { 0 } else { 4 });
+    }
 }
 
 #[test]
