@@ -57,13 +57,16 @@ pub(crate) fn chunk_key(id: u64, number: u32) -> [u8; 12] {
     key
 }
 
+/// A value as a record holds it, and its chunks, if it has some.
+pub(crate) type InRecord<'v> = (Cow<'v, [u8]>, Option<Carried>);
+
 /// The value as a record holds it: itself, or the head of chunks that are written now, and these.
 pub(crate) fn store<'v>(
     core: &Core,
     keyspace: KeyspaceId,
     key: &[u8],
     value: &'v [u8],
-) -> Result<(Cow<'v, [u8]>, Option<Carried>)> {
+) -> Result<InRecord<'v>> {
     check_sizes(key, value.len())?;
     if value.len() <= CHUNK_BYTES {
         return Ok((Cow::Borrowed(value), None));

@@ -1,6 +1,5 @@
 //! The store as its user has it: opening, keyspaces, batches, snapshots, figures, closing.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use heliox_format::ids::{Incarnation, SeqNo};
 use heliox_format::limits::{KEYSPACES_MAX, KEYSPACE_NAME_BYTES_MAX};
 use heliox_format::record::RecordKind;
 use heliox_format::superblock::{Cut, Superblock, CUTS_MAX};
-use heliox_log::append::{Carried, NewRecord};
+use heliox_log::append::NewRecord;
 use heliox_log::{Log, LogError, LogOptions, Stream};
 use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use heliox_sync::Mutex;
@@ -431,7 +430,7 @@ impl Store {
 }
 
 /// Deletes the chunks of a batch that was refused for lack of room, and gives back why.
-fn withdraw(core: &Core, stored: &[Option<(Cow<'_, [u8]>, Option<Carried>)>], why: Error) -> Error {
+fn withdraw(core: &Core, stored: &[Option<large::InRecord<'_>>], why: Error) -> Error {
     if why.kind() != ErrorKind::Full || core.log.failure().is_some() {
         return why;
     }
