@@ -232,13 +232,12 @@ impl World {
     /// read.
     fn opened(&mut self, store: &Store) -> Result<bool, String> {
         let fired = self.media.fired();
-        let is_tainted = self.media.is_tainted();
-        let mut found = dump(store, is_tainted);
+        let mut found = dump(store, self.media.is_tainted());
         let is_whole = matches!(found, Ok((_, 0)));
         if !is_whole && self.media.fired() > fired && !self.media.is_broken() {
             // A read failed on purpose.
             self.media.disarm();
-            found = dump(store, is_tainted);
+            found = dump(store, self.media.is_tainted());
         }
         if found.is_err() && self.media.is_broken() {
             return Ok(false);
@@ -246,7 +245,8 @@ impl World {
         let (found, errors) = found?;
         let damage = reported(store);
         self.is_failed = false;
-        if is_tainted {
+        // Perhaps only since it was read.
+        if self.media.is_tainted() {
             if errors > 0 || !damage.is_empty() {
                 self.note_told();
             }
