@@ -553,7 +553,8 @@ impl<'a> Replay<'a> {
             }
         }
         // After damage that was reported it is no news that links lead nowhere.
-        let is_new = self.damage.is_empty() && !self.installs.has_damage();
+        let is_first = self.damage.is_empty() && !self.installs.has_damage();
+        let is_new = is_first && !is(Canary::DamageUntold);
         if let (Some(first), true) = (missed.iter().min(), is_new) {
             self.damage.push(format!(
                 "{} records, the first of order {first}, displaced records that the index does \
