@@ -313,7 +313,8 @@ impl Options {
     /// Memory for index, tail buffers and record cache together. Default: a quarter of what the
     /// machine or its control group allows. Least: 16 MiB. The index takes about 12 bytes an
     /// object; what it leaves caches records. Too small for the index: writes of new keys fail
-    /// with [`ErrorKind::OverBudget`].
+    /// with [`ErrorKind::OverBudget`]. What the program's allocator keeps comes on top: glibc's up to
+    /// some 20 MiB for each of its arenas, others (mimalloc, jemalloc) little.
     #[must_use]
     pub fn memory_budget_bytes(mut self, bytes: u64) -> Options {
         self.memory_budget_bytes = Some(bytes);

@@ -17,6 +17,10 @@ use heliox_torture::soak::{self, SoakPlan};
 use heliox_torture::{Failure, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// Gives memory back that is no longer used; glibc's keeps some 20 MiB for each of its arenas.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Bytes of a loop device: those of the smallest store, and a little.
 const DEVICE_BYTES: u64 = 68 << 20;
 
