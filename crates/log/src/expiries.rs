@@ -27,6 +27,9 @@ impl Default for Expiries {
 }
 
 impl Expiries {
+    /// Memory that one takes at most, roughly: the nodes of its map may be half full.
+    pub const MEMORY_BYTES_MAX: usize = STEPS_MAX * 2 * 16 + 64;
+
     /// Adds a record that expires then, in milliseconds since 1970.
     pub fn add(&mut self, expiry_ms: u64) {
         *self.counts.entry(expiry_ms >> self.shift).or_insert(0) += 1;

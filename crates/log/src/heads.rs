@@ -8,6 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
 
+/// Memory that a head takes while it lives, roughly: nodes of the set are two thirds full.
+const LIVE_BYTES: usize = 26;
+
 /// A head whose entry went to another record, or was taken away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeadHead {
@@ -41,9 +44,17 @@ impl Heads {
 
     /// A segment begins another life.
     pub(crate) fn forget(&mut self, id: SegmentId) {
-        if !self.live.is_empty() {
-            self.live.retain(|(of, _)| *of != id);
+        let first = (id, Location::from_bits(0));
+        let next = |live: &BTreeSet<_>| live.range(first..).next().copied();
+        while let Some(head) = next(&self.live).filter(|(of, _)| *of == id) {
+            self.live.remove(&head);
         }
+    }
+
+    /// Memory in use, roughly.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let dead = self.dead.capacity() * size_of::<DeadHead>();
+        (self.live.len() * LIVE_BYTES + dead) as u64
     }
 
     pub(crate) fn take_dead(&mut self) -> Option<DeadHead> {

@@ -301,6 +301,13 @@ impl Log {
         ((chunks + state.pool.len()) * CHUNK_MEMORY_BYTES) as u64
     }
 
+    /// The memory that the notes of heads and of expiries take, roughly.
+    #[must_use]
+    pub fn notes_memory_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        state.heads.memory_bytes() + state.table.expiries_memory_bytes()
+    }
+
     /// The first failure of the log, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<LogError> {

@@ -251,8 +251,16 @@ impl SegmentTable {
 
     /// Says when the records of a segment expire of which that was not known.
     pub fn tell_expiries(&mut self, id: SegmentId, expiries: Expiries) {
-        self.expiries.insert(id, expiries);
+        if expiries != Expiries::default() {
+            self.expiries.insert(id, expiries);
+        }
         self.get_mut(id).untold_expiries = false;
+    }
+
+    /// Memory that the expiries take, at most, roughly.
+    #[must_use]
+    pub fn expiries_memory_bytes(&self) -> u64 {
+        (self.expiries.len() * Expiries::MEMORY_BYTES_MAX) as u64
     }
 
     /// How many records of the segment, live or not, have expired, as far as is known.
