@@ -7,6 +7,7 @@ use heliox_format::ids::KeyspaceId;
 use heliox_format::record::RecordKind;
 use heliox_log::append::NewRecord;
 use heliox_log::{LogError, Stream};
+use heliox_sync::atomic::Ordering;
 
 use crate::checkpoint;
 use crate::core::Core;
@@ -16,8 +17,10 @@ use crate::space::Wish;
 use crate::sweep::sweep_ranges;
 use crate::write::{acknowledge, admit};
 
-/// How often room is made for one more interval, a millisecond apart where something holds it up.
-const TRIES: usize = 10_000;
+/// How often room is made for one more interval, and how long something that holds it up is waited for
+/// each time.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes away every key of `[from, to)`, or from `from` to the end of the keyspace.
 pub(crate) fn run(
@@ -58,8 +61,12 @@ pub(crate) fn admit_interval(core: &Core) -> Result<()> {
             return Ok(());
         }
         while sweep_ranges(core)? {}
-        // What was swept goes with the next checkpoint.
-        checkpoint::run(core, checkpoint::Pace::Fast, false)?;
+        let cut = core.checkpointed_cut.load(Ordering::Acquire);
+        core.ranges.drop_done(cut, core.snapshots.oldest());
+        if !core.ranges.has_room() && core.ranges.wait_for_cut(cut) {
+            // What was swept goes with the next checkpoint.
+            checkpoint::run(core, checkpoint::Pace::Fast, false)?;
+        }
         if core.ranges.has_room() {
             return Ok(());
         }
@@ -67,7 +74,7 @@ pub(crate) fn admit_interval(core: &Core) -> Result<()> {
         if !core.snapshots.oldest().is_some_and(is_held) || !core.snapshots.fail_oldest() {
             core.check_open()?;
             let environment = &core.settings.environment;
-            environment.listen(&core.signals.room, Duration::from_millis(1));
+            environment.listen(&core.signals.room, PAUSE);
         }
     }
     Err(too_many())

@@ -222,6 +222,13 @@ impl Ranges {
         ranges.any(|r| snapshot < r.swept.map_or(r.entry.seq, |swept| swept.at))
     }
 
+    /// True if an interval was swept of which the checkpoint with this cut does not know.
+    pub(crate) fn wait_for_cut(&self, checkpointed_cut: u64) -> bool {
+        let ranges = self.ranges.read();
+        let mut swept = ranges.iter().filter_map(|r| r.swept);
+        swept.any(|s| s.cut > checkpointed_cut)
+    }
+
     /// Drops intervals that were swept before the checkpoint's cut and before every snapshot: one
     /// that was taken before the sweep's end may still reach a covered version through the record
     /// that displaced it.
