@@ -323,6 +323,12 @@ impl Core {
         self.signals.room.ring();
     }
 
+    /// True if no room comes back to a writer who waits: snapshots would give way, and what a backup
+    /// holds comes back, also where collection found nothing because it began before that was held.
+    pub(crate) fn is_full_for_good(&self) -> bool {
+        !self.snapshots.hold_any() && self.pins.held() == 0
+    }
+
     /// What a writer is told for whom there is no room.
     pub(crate) fn full(&self) -> Error {
         let geometry = self.log.geometry();

@@ -95,7 +95,8 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     }
     // Only what is found at the wall refuses writers there: before it, garbage is still to come.
     let is_at_wall = core.log.free_segments() <= core.space.data_floor();
-    core.space.set_stuck(held == 0 && is_at_wall);
+    let is_held = held > 0 || core.pins.held() > 0;
+    core.space.set_stuck(!is_held && is_at_wall);
     Ok(false)
 }
 

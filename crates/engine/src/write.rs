@@ -721,7 +721,7 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
             _ if wish == Wish::Delete && core.log.fits_open_segment(Stream::User, bytes) => {
                 return Ok(());
             }
-            Verdict::Full if !core.snapshots.hold_any() => return Err(core.full()),
+            Verdict::Full if core.is_full_for_good() => return Err(core.full()),
             Verdict::Full | Verdict::Wait => {
                 core.counters.room_waits.add(1);
                 let now = environment.elapsed();
