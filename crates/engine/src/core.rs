@@ -18,7 +18,7 @@ use crate::ahead::Ahead;
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
 use crate::canary::{is, Canary};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::Events;
 use crate::findings::{Findings, Mark};
 use crate::keyspaces::Keyspaces;
@@ -226,6 +226,12 @@ impl Core {
             self.patrol.suspect(id, birth);
             self.signals.watch.ring();
         }
+    }
+
+    /// True if the error says that something cannot be read: background work passes it over, and
+    /// whoever reads it is told.
+    pub(crate) fn is_unreadable(&self, error: &Error) -> bool {
+        matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io) && self.log.failure().is_none()
     }
 
     /// Bytes of records that are still needed, estimated. Looks at every segment.

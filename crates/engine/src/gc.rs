@@ -57,7 +57,7 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         core.space.set_stuck(false);
         return Ok(false);
     }
-    large::reap(core)?;
+    let has_more = large::reap(core)?;
     let waiting = retire_empty(core)?;
     if waiting.retired > 0 {
         core.space.set_stuck(false);
@@ -90,7 +90,8 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
             return Ok(true);
         }
     }
-    if learn_expiries(core) {
+    if has_more || learn_expiries(core) {
+        core.space.set_stuck(false);
         return Ok(true);
     }
     // Only what is found at the wall refuses writers there: before it, garbage is still to come.
@@ -387,7 +388,7 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
     is_settled &= harvest.dead_heads.is_empty() || harvest.is_even;
     // First: chunks of theirs that lie here need not be moved then.
     for head in harvest.dead_heads.iter().filter(|_| harvest.is_even) {
-        large::forget_dead(core, head)?;
+        is_settled &= forget_chunks(core, head)?;
     }
     for survivor in &harvest.live {
         let is_done = drop_if_gone(core, survivor, horizon(core))? || move_one(core, survivor)?;
@@ -404,6 +405,16 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
         core.log.note_heads_settled(id);
     }
     Ok(())
+}
+
+/// Deletes the chunks of a dead head. False if it cannot be read whether it is in use.
+fn forget_chunks(core: &Core, head: &OwnedRecord) -> Result<bool> {
+    let done = match large::forget_dead(core, head) {
+        Err(error) if core.is_unreadable(&error) => return Ok(false),
+        done => done,
+    };
+    keep_tail_small(core)?;
+    done.map(|()| true)
 }
 
 fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
@@ -550,7 +561,7 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool>
     if dropped {
         core.counters.expired_dropped.add(u64::from(expired));
         if record.header.chunked {
-            large::forget_dead(core, &at.record)?;
+            forget_chunks(core, &at.record)?;
         }
     }
     Ok(dropped)

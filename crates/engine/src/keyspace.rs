@@ -75,8 +75,8 @@ impl Keyspace {
             chunks,
         };
         let put = write::put(&self.core, self.id(), key, stored, options);
-        if put.as_ref().is_err_and(|e| e.kind() == ErrorKind::Full) && chunks.is_some() {
-            large::withdraw(&self.core, stored.bytes)?;
+        if let (Err(why), Some(_)) = (&put, chunks) {
+            large::withdraw_refused(&self.core, stored.bytes, why)?;
         }
         put
     }
@@ -430,10 +430,8 @@ impl Keyspace {
                 }
             })
         });
-        if let (Err(error), Some(stored)) = (&modified, unused) {
-            if error.kind() == ErrorKind::Full {
-                large::withdraw(core, &stored)?;
-            }
+        if let (Err(why), Some(stored)) = (&modified, unused) {
+            large::withdraw_refused(core, &stored, why)?;
         }
         modified
     }

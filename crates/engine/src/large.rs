@@ -11,6 +11,7 @@ use heliox_format::ids::KeyspaceId;
 use heliox_format::limits::CHUNK_BYTES;
 use heliox_format::record::{Record, RecordKind};
 use heliox_log::append::Carried;
+use heliox_log::heads::DeadHead;
 use heliox_sync::atomic::Ordering;
 
 use crate::core::{self, Core};
@@ -18,7 +19,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::read::{fetch, get, hash_of, with_scratch, OwnedRecord, View};
 use crate::space::Wish;
-use crate::write::{admit, check_sizes, delete_for_collection, put_undurable, Stored};
+use crate::write::{
+    admit, check_sizes, delete_for_collection, keep_tail_small, put_undurable, Stored,
+};
+
+/// Dead heads looked at in one step.
+const HEADS_PER_STEP: usize = 256;
 
 /// What the head of a chunked value says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +85,7 @@ pub(crate) fn store<'v>(
         len_bytes: value.len() as u64,
     };
     let written = store_chunks(core, keyspace, key, value, head);
-    if written.as_ref().is_err_and(|e| e.kind() == ErrorKind::Full) {
+    if written.as_ref().is_err_and(|e| is_refusal(core, e)) {
         forget(core, head)?;
     }
     written?;
@@ -187,9 +193,13 @@ pub(crate) fn forget_dead(core: &Core, head: &OwnedRecord) -> Result<()> {
 
 /// Deletes the chunks of large values whose heads died since the last time, as far as no snapshot may
 /// read one: the accounts know that they are garbage from then on. A head that was displaced by
-/// another key's record, and what cannot be read, is left to the collection of its segment.
-pub(crate) fn reap(core: &Core) -> Result<()> {
-    while let Some(dead) = core.log.take_dead_head() {
+/// another key's record, and what cannot be read, is left to the collection of its segment; what there
+/// is no room for waits. True if more may be done now.
+pub(crate) fn reap(core: &Core) -> Result<bool> {
+    for _ in 0..HEADS_PER_STEP {
+        let Some(dead) = core.log.take_dead_head() else {
+            return Ok(false);
+        };
         // Read in this order: a batch that displaced it is either pending still, or committed.
         let is_pending = core
             .batches
@@ -197,28 +207,40 @@ pub(crate) fn reap(core: &Core) -> Result<()> {
             .is_some_and(|first| dead.death >= first);
         if is_pending || core.snapshots.oldest().is_some_and(|s| s < dead.death) {
             core.log.put_back_dead_head(dead);
-            return Ok(());
+            return Ok(false);
         }
-        let at = core::Head {
-            location: dead.location,
-            asked: dead.death,
-        };
-        let read = with_scratch(|scratch| {
-            let record = fetch(core, at, scratch)?;
-            Ok::<_, Error>(record.map(|r| OwnedRecord::of(&r)))
-        });
-        let record = match read {
-            Err(error) if error.kind() == ErrorKind::Damaged => continue,
-            read => read?,
-        };
-        if let Some(record) = record {
-            let is_own = hash_of(core, &record.record()) == dead.key_hash;
-            if is_own && record.header.chunked && record.header.kind == RecordKind::Put {
-                forget_dead(core, &record)?;
+        match reap_one(core, dead) {
+            Ok(()) => keep_tail_small(core)?,
+            Err(error) if core.is_unreadable(&error) => {}
+            Err(error) => {
+                core.log.put_back_dead_head(dead);
+                let is_full = error.kind() == ErrorKind::Full;
+                return if is_full { Ok(false) } else { Err(error) };
             }
         }
     }
-    Ok(())
+    Ok(true)
+}
+
+fn reap_one(core: &Core, dead: DeadHead) -> Result<()> {
+    let at = core::Head {
+        location: dead.location,
+        asked: dead.death,
+    };
+    let record = with_scratch(|scratch| {
+        let record = fetch(core, at, scratch)?;
+        Ok::<_, Error>(record.map(|r| OwnedRecord::of(&r)))
+    })?;
+    let is_own = |r: &OwnedRecord| hash_of(core, &r.record()) == dead.key_hash;
+    match record.filter(is_own) {
+        Some(r) if r.header.chunked && r.header.kind == RecordKind::Put => forget_dead(core, &r),
+        _ => Ok(()),
+    }
+}
+
+/// True if a write was refused whole, for lack of room or memory: nothing of it was installed.
+fn is_refusal(core: &Core, error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Full | ErrorKind::OverBudget) && core.log.failure().is_none()
 }
 
 /// Deletes the chunks of a value whose head was not written in the end.
@@ -226,16 +248,27 @@ pub(crate) fn withdraw(core: &Core, stored: &[u8]) -> Result<()> {
     Head::decode(stored).map_or(Ok(()), |head| forget(core, head))
 }
 
+/// As [`withdraw`], if this is why the head was refused.
+pub(crate) fn withdraw_refused(core: &Core, stored: &[u8], why: &Error) -> Result<()> {
+    match is_refusal(core, why) {
+        true => withdraw(core, stored),
+        false => Ok(()),
+    }
+}
+
 /// Deletes the chunks of a value that nobody can read any more.
 pub(crate) fn forget(core: &Core, head: Head) -> Result<()> {
-    // The note goes last: without it nothing else is left.
     let id = head.id.to_be_bytes();
     let note = core.prepare(OWNERS, &id);
     if core.index.lookup(&note).iter().all(|e| e.tombstone) {
         return Ok(());
     }
     for number in 0..head.chunks() {
-        delete_for_collection(core, CHUNKS, &chunk_key(head.id, number))?;
+        let key = chunk_key(head.id, number);
+        // One that was never written needs no memory of the index to be deleted.
+        if !core.index.lookup(&core.prepare(CHUNKS, &key)).is_empty() {
+            delete_for_collection(core, CHUNKS, &key)?;
+        }
     }
     // The note goes last: what a crash leaves is found by it.
     delete_for_collection(core, OWNERS, &id)

@@ -429,14 +429,11 @@ impl Store {
     }
 }
 
-/// Deletes the chunks of a batch that was refused for lack of room, and gives back why.
+/// Deletes the chunks of a batch that was refused for lack of room or memory, and gives back why.
 fn withdraw(core: &Core, stored: &[Option<large::InRecord<'_>>], why: Error) -> Error {
-    if why.kind() != ErrorKind::Full || core.log.failure().is_some() {
-        return why;
-    }
     let chunked = stored.iter().flatten().filter(|(_, c)| c.is_some());
     for (bytes, _) in chunked {
-        if let Err(error) = large::withdraw(core, bytes) {
+        if let Err(error) = large::withdraw_refused(core, bytes, &why) {
             return error;
         }
     }

@@ -15,7 +15,7 @@ use heliox_sync::atomic::Ordering;
 
 use crate::canary::{is, Canary};
 use crate::core::{Core, Head};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::gc::remove_entry;
 use crate::keyspaces::OWNERS;
 use crate::large;
@@ -36,11 +36,22 @@ const ENTRIES_PER_STEP: usize = 256;
 /// Does one bounded piece of sweeping. True if something was done.
 pub(crate) fn step(core: &Arc<Core>) -> Result<bool> {
     if core.orphans_due.swap(false, Ordering::AcqRel) {
-        sweep_orphans(core)?;
+        match sweep_orphans(core) {
+            // Without room, or when its snapshot gave way to a writer: later, from the start.
+            Err(error) if is_for_later(core, &error) => {
+                core.orphans_due.store(true, Ordering::Release);
+            }
+            swept => swept?,
+        }
     }
     let reaped = reap_tombstones(core)?;
     let swept = sweep_ranges(core)?;
     Ok(reaped || swept)
+}
+
+fn is_for_later(core: &Core, error: &Error) -> bool {
+    let is_later = matches!(error.kind(), ErrorKind::Full | ErrorKind::SnapshotTooOld);
+    is_later && core.log.failure().is_none()
 }
 
 // ---- large values ----
@@ -61,10 +72,19 @@ fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
         Direction::Forward,
         false,
     );
-    while let Some((id, note)) = notes.next()? {
-        large::forget_if_orphan(core, &id, &note)?;
+    loop {
+        let note = match notes.next() {
+            Err(error) if core.is_unreadable(&error) => continue,
+            note => note?,
+        };
+        let Some((id, note)) = note else {
+            return Ok(());
+        };
+        match large::forget_if_orphan(core, &id, &note) {
+            Err(error) if core.is_unreadable(&error) => {}
+            done => _ = done?,
+        }
     }
-    Ok(())
 }
 
 // ---- tombstones ----
@@ -96,7 +116,12 @@ fn reap_tombstones(core: &Core) -> Result<bool> {
             break;
         };
         core.settings.environment.breathe();
-        match reap(core, head)? {
+        let fate = match reap(core, head) {
+            // It keeps its entry.
+            Err(error) if core.is_unreadable(&error) => continue,
+            fate => fate?,
+        };
+        match fate {
             Fate::Gone => done = true,
             Fate::Later => core.tombstones.lock().push_back(head),
             Fate::Kept(version) => _ = core.kept_tombstones.lock().insert(version, head),
@@ -235,7 +260,12 @@ fn sweep_entry(
     let location = head.location;
     let record = with_scratch(|scratch| {
         Ok::<_, crate::error::Error>(fetch(core, head, scratch)?.map(|r| OwnedRecord::of(&r)))
-    })?;
+    });
+    let record = match record {
+        // It may be covered: the interval stays.
+        Err(error) if core.is_unreadable(&error) => None,
+        record => record?,
+    };
     let Some(record) = record else {
         *is_complete = false;
         return Ok(None);

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use heliox_format::ids::{KeyspaceId, SeqNo};
+use heliox_format::segment::SegmentKind;
 use heliox_log::append::BatchMember;
+use heliox_log::segments::SegmentState;
 use heliox_media::Media;
 
 use super::*;
-use crate::background::Step;
+use crate::background::{upkeep_step, Step};
+use crate::error::ErrorKind;
 use crate::keyspace::Keyspace;
 use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::options::WriteOptions;
@@ -381,4 +384,185 @@ fn members_of_a_batch_that_was_cut_off_do_not_upset_the_check() {
     let report = Store::check("", &tests::options(crashed), &mut |_| {}).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
     assert!(report.records >= 4, "{report:?}");
+}
+
+// ---- what must not fail the store, or refuse a writer ----
+
+/// Overwrites a sector with zeros, under everything that the store keeps in memory.
+fn damage(core: &Core, at: Location) {
+    let sector = 512;
+    let address = core.log.geometry().address(at) / sector * sector;
+    let zeros = heliox_media::AlignedBuf::new(sector as usize).unwrap();
+    core.log.media().write_at(address, &zeros).unwrap();
+    core.cache.set_budget_bytes(0);
+}
+
+fn place_of(core: &Core, ks: &Keyspace, key: &[u8]) -> Location {
+    core.index.lookup(&core.prepare(ks.id(), key))[0].location
+}
+
+#[test]
+fn damage_where_a_large_value_was_overwritten_costs_what_lies_there() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let (head, _) = put_large(core, &ks, b"large");
+    ks.put("large", "small").unwrap();
+    core.log.seal_segments();
+    core.sync().unwrap();
+    damage(core, place_of(core, &ks, b"large"));
+    let lost = ks.get("large").unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Damaged);
+    upkeep_step(core).unwrap();
+    assert_eq!(chunk_entries(core, head), 4, "whose they are is not known");
+    store.checkpoint().unwrap();
+    step(core).unwrap();
+    ks.put("other", "value").unwrap();
+}
+
+#[test]
+fn damage_under_a_sweep_costs_what_lies_there() {
+    for is_range in [false, true] {
+        let (store, ks) = open(&new_media());
+        let core = store.core();
+        for key in ["a", "b"] {
+            ks.put(key, "value").unwrap();
+            core.log.seal_segments();
+        }
+        match is_range {
+            false => ks.delete("a").unwrap(),
+            true => ks.delete_range("a", "z").unwrap(),
+        }
+        core.log.seal_segments();
+        store.checkpoint().unwrap();
+        damage(core, place_of(core, &ks, b"a"));
+        upkeep_step(core).unwrap();
+        ks.delete_range("b", "c").unwrap();
+        upkeep_step(core).unwrap();
+        assert!(core.index.lookup(&core.prepare(ks.id(), b"b")).is_empty());
+    }
+}
+
+#[test]
+fn no_room_for_what_deletes_a_dead_large_value_is_waited_for() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let (head, _) = put_large(core, &ks, b"large");
+    ks.put("large", "small").unwrap();
+    core.log.seal_segments();
+    core.sync().unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| core.log.open_checkpoint_segment().ok()).collect();
+    upkeep_step(core).unwrap();
+    assert_eq!(chunk_entries(core, head), 4);
+    for (id, _) in taken {
+        core.discard_and_release(id);
+    }
+    upkeep_step(core).unwrap();
+    assert_eq!(chunk_entries(core, head), 0);
+}
+
+/// Time that passes when somebody waits.
+struct Passing(std::sync::Mutex<std::time::Duration>);
+
+impl crate::environment::Simulation for Passing {
+    fn elapsed(&self) -> std::time::Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.elapsed().as_millis() as u64
+    }
+
+    fn sleep(&self, time: std::time::Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn breathe(&self) {}
+}
+
+/// A step of collection that began before a checkpoint was written does not know that what it
+/// replaced waits for a backup.
+#[test]
+fn a_writer_waits_for_what_a_backup_holds_whatever_collection_found_before() {
+    let clock = Arc::new(Passing(std::sync::Mutex::default()));
+    let options = tests::options(new_media()).simulation(Arc::clone(&clock) as Arc<_>);
+    let (store, ks) = tests::open(&options);
+    let core = store.core();
+    store.checkpoint().unwrap();
+    let pinned = core.log.with_table(|table| {
+        let checkpoints = table
+            .iter()
+            .filter(|(_, s)| s.kind == SegmentKind::Checkpoint);
+        let used = checkpoints.filter(|(_, s)| s.state != SegmentState::Free);
+        used.map(|(id, _)| id).collect::<Vec<_>>()
+    });
+    core.pins.set(pinned.clone());
+    store.checkpoint().unwrap();
+    for n in 0.. {
+        if core.log.free_segments() <= core.space.data_floor() {
+            break;
+        }
+        ks.put(format!("k{n}"), "old").unwrap();
+        core.log.seal_segments();
+    }
+    for is_held in [true, false] {
+        assert_eq!(core.pins.held() > 0, is_held);
+        core.space.set_stuck(true);
+        let begun = crate::environment::Simulation::elapsed(&*clock);
+        let refused = ks.put("more", "new").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Full);
+        let waited = crate::environment::Simulation::elapsed(&*clock) - begun;
+        assert_eq!(waited > std::time::Duration::from_secs(20), is_held);
+        for id in pinned.iter().filter(|_| is_held) {
+            core.pins.take_off(*id);
+        }
+    }
+}
+
+/// Whatever part of it the index has no memory for.
+#[test]
+fn a_large_value_that_is_over_the_budget_leaves_no_chunks() {
+    for before in 0..4 {
+        let (store, ks) = tests::open(&tests::options(tests::memory(260)));
+        let core = store.core();
+        for n in 0..before {
+            ks.put(format!("small{n}"), "value").unwrap();
+        }
+        let first = core.next_value_id.load(Ordering::Relaxed);
+        core.index.set_limit_bytes(core.index.memory_bytes());
+        let mut taken = 0;
+        let refused = loop {
+            match ks.put(format!("large{taken}"), vec![7; 1200 << 10]) {
+                Ok(()) => taken += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), ErrorKind::OverBudget, "{refused}");
+        let ids = first..core.next_value_id.load(Ordering::Relaxed);
+        let len_bytes = 1200 << 10;
+        let left = ids.map(|id| chunk_entries(core, large::Head { id, len_bytes }));
+        assert_eq!(left.sum::<usize>(), 3 * taken);
+    }
+}
+
+#[test]
+fn range_deletes_that_cannot_be_swept_do_not_cost_a_checkpoint_each() {
+    let clock = Arc::new(Passing(std::sync::Mutex::default()));
+    let options = tests::options(new_media()).simulation(Arc::clone(&clock) as Arc<_>);
+    let (store, ks) = tests::open(&options);
+    let core = store.core();
+    ks.put("a", "value").unwrap();
+    core.log.seal_segments();
+    core.sync().unwrap();
+    damage(core, place_of(core, &ks, b"a"));
+    for _ in 0..heliox_format::limits::RANGE_DELETES_MAX {
+        ks.delete_range("a", "b").unwrap();
+    }
+    let before = core.counters.checkpoints.get();
+    let refused = ks.delete_range("a", "b").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Full);
+    assert_eq!(core.counters.checkpoints.get(), before);
 }
