@@ -378,7 +378,28 @@ fn collect(core: &Core, id: SegmentId) -> Result<()> {
     move_out(core, id, harvest)
 }
 
+/// Moves what is needed of a segment. Where that fails half way, snapshots find what was not copied
+/// where it was.
 fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
+    let retained = std::mem::take(&mut harvest.retained);
+    let mut copied = 0;
+    let moved = move_all(core, id, harvest, &retained, &mut copied);
+    if moved.is_err() {
+        let left = retained.iter().skip(copied);
+        // A copy of an earlier collection stays noted as what it is.
+        let noted = left.filter(|(_, record)| record.header.kind != RecordKind::Retained);
+        core.snapshots.put_back(id, noted.map(|(dead, _)| *dead));
+    }
+    moved
+}
+
+fn move_all(
+    core: &Core,
+    id: SegmentId,
+    mut harvest: Harvest,
+    retained: &[(DeadVersion, OwnedRecord)],
+    copied: &mut usize,
+) -> Result<()> {
     harvest.live.sort_by(|a, b| {
         let by_keyspace = a.record.header.keyspace.cmp(&b.record.header.keyspace);
         by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
@@ -397,8 +418,9 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
         keep_tail_small(core)?;
         core.settings.environment.breathe();
     }
-    for (original, record) in &harvest.retained {
+    for (original, record) in retained {
         retain(core, *original, record)?;
+        *copied += 1;
         keep_tail_small(core)?;
     }
     if is_settled {

@@ -115,6 +115,31 @@ fn a_range_delete_takes_nothing_from_a_snapshot_that_is_older() {
     assert!(drop_if_gone(core, &survivor, horizon(core)).unwrap());
 }
 
+/// No room is left to copy to: what a snapshot reads stays where it was, and is not forgotten.
+#[test]
+fn a_collection_that_finds_no_room_keeps_what_snapshots_read() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let old = vec![1; 900_000];
+    ks.put("key", &old).unwrap();
+    let id = segment_of(core, ks.id(), b"key");
+    let snapshot = store.snapshot().unwrap();
+    core.log.seal_segments();
+    ks.put("key", "new").unwrap();
+    core.sync().unwrap();
+    let harvest = harvest(core, id).unwrap();
+    assert_eq!(harvest.retained.len(), 1);
+    let filler = NewRecord::new(RecordKind::Put, ks.id(), b"filler", &old);
+    while core.log.append(Stream::Survivor, &filler).is_ok() {
+        keep_tail_small(core).unwrap();
+    }
+    let error = move_out(core, id, harvest).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert!(core.snapshots.has_noted(id), "the version was forgotten");
+    let seen = ks.get_at("key", &snapshot).unwrap();
+    assert_eq!(seen.as_deref(), Some(&old[..]));
+}
+
 /// Entries of the chunks of a large value and of the note that names its owner.
 fn chunk_entries(core: &Core, head: large::Head) -> usize {
     let chunks = (0..head.chunks()).map(|n| (CHUNKS, large::chunk_key(head.id, n).to_vec()));
