@@ -92,6 +92,8 @@ pub struct Config {
     pub scan_entries: usize,
     /// Keys that one call reads in `readrandom` and `readmissing`; 1: a plain get.
     pub batch_keys: usize,
+    /// Keys of one call of `multireadrandom` and `fillbatch`.
+    pub multi_keys: usize,
     /// Draws keys, values and orders.
     pub seed: u64,
     /// Runs a control loop in this directory beside each workload.
@@ -114,6 +116,7 @@ impl Config {
             read_share_percent: 90.0,
             scan_entries: 100,
             batch_keys: 1,
+            multi_keys: 64,
             seed: 1,
             control_dir: None,
         }
@@ -139,7 +142,9 @@ impl Config {
             1,
             u64::from(u32::MAX),
         )?;
-        in_range("--batch", self.batch_keys as u64, 1, BATCH_MAX as u64)?;
+        for keys in [self.batch_keys, self.multi_keys] {
+            in_range("--batch", keys as u64, 1, BATCH_MAX as u64)?;
+        }
         if self.workloads.is_empty() {
             return Err(BenchError::out_of_range(
                 "--workload",
@@ -155,7 +160,8 @@ impl Config {
                 "0 to 100 percent",
             ));
         }
-        if self.num > keys.index_limit() {
+        let inserts = self.workloads.iter().any(|workload| workload.inserts());
+        if self.num.saturating_mul(1 + u64::from(inserts)) > keys.index_limit() {
             let expected = format!(
                 "at most {} keys: there are no more {} keys of {} bytes (give a larger --key-size)",
                 keys.index_limit(),
@@ -165,6 +171,16 @@ impl Config {
             return Err(BenchError::out_of_range("--num", self.num, expected));
         }
         Ok(keys)
+    }
+
+    /// Keys of one call of a workload.
+    #[must_use]
+    pub fn keys_per_call(&self, workload: Workload) -> usize {
+        match workload {
+            Workload::ReadRandom | Workload::ReadMissing => self.batch_keys,
+            Workload::MultiReadRandom | Workload::FillBatch => self.multi_keys,
+            _ => 1,
+        }
     }
 }
 

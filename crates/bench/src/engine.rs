@@ -18,6 +18,14 @@ pub struct Seen {
     pub bytes: u64,
 }
 
+impl Seen {
+    /// Counts one entry.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.entries += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+    }
+}
+
 /// A store that can be measured.
 pub trait Engine: Sync {
     /// Its name in reports.
@@ -35,11 +43,32 @@ pub trait Engine: Sync {
     /// Whatever the engine reports.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, EngineError>;
 
-    /// Reads the values of all keys in one call and counts those found.
+    /// Writes all entries as one atomic batch.
     ///
     /// # Errors
     /// Whatever the engine reports.
-    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError>;
+    fn put_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError>;
+
+    /// Deletes a key, present or not.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError>;
+
+    /// Reads the values of all keys in one call and counts those found. An engine that has no such
+    /// call is asked for one key after the other.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError> {
+        let (mut seen, mut value) = (Seen::default(), Vec::new());
+        for key in keys {
+            if self.get(key, &mut value)? {
+                seen.add(key, &value);
+            }
+        }
+        Ok(seen)
+    }
 
     /// Reads up to `entries` entries, keys and values, in key order from `from` on.
     ///
@@ -47,15 +76,32 @@ pub trait Engine: Sync {
     /// Whatever the engine reports.
     fn scan(&self, from: &[u8], entries: usize) -> Result<Seen, EngineError>;
 
-    /// Makes every write durable and waits until the counters show what the writes caused.
+    /// Makes every write durable.
     ///
     /// # Errors
     /// Whatever the engine reports.
-    fn settle(&self) -> Result<(), EngineError>;
+    fn sync(&self) -> Result<(), EngineError>;
+
+    /// Makes every write durable and waits for what the writes caused in the background, so that
+    /// it is counted.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn settle(&self) -> Result<(), EngineError> {
+        self.sync()
+    }
 
     /// Reads the counters.
     ///
     /// # Errors
     /// Whatever the engine reports.
-    fn counters(&self) -> Result<Counters, EngineError>;
+    fn counters(&self) -> Result<Counters, EngineError> {
+        Ok(Counters::default())
+    }
+
+    /// Ends the use of the store.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn close(self: Box<Self>) -> Result<(), EngineError>;
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use heliox::{Durability, KeySource, Keyspace, Options, Store};
+use heliox::{Batch, Durability, KeySource, Keyspace, Options, Store};
 
 use crate::config::DurabilityMode;
 use crate::counters::{ByCause, Counters};
@@ -108,12 +108,23 @@ impl Engine for HelioxEngine {
         Ok(self.keyspace.get_into(key, value)?)
     }
 
+    fn put_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError> {
+        let mut batch = Batch::new();
+        for (key, value) in entries {
+            batch.put(&self.keyspace, key, value);
+        }
+        Ok(self.store.write(&batch)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
+        Ok(self.keyspace.delete(key)?)
+    }
+
     fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError> {
         let mut seen = Seen::default();
         for (key, value) in keys.iter().zip(self.keyspace.multi_get(keys)?) {
             if let Some(value) = value {
-                seen.entries += 1;
-                seen.bytes += (key.len() + value.len()) as u64;
+                seen.add(key, &value);
             }
         }
         Ok(seen)
@@ -123,10 +134,13 @@ impl Engine for HelioxEngine {
         let mut seen = Seen::default();
         for entry in self.keyspace.iter().from(from).start()?.take(entries) {
             let (key, value) = entry?;
-            seen.entries += 1;
-            seen.bytes += (key.len() + value.len()) as u64;
+            seen.add(&key, &value);
         }
         Ok(seen)
+    }
+
+    fn sync(&self) -> Result<(), EngineError> {
+        Ok(self.store.sync()?)
     }
 
     fn settle(&self) -> Result<(), EngineError> {
@@ -156,6 +170,10 @@ impl Engine for HelioxEngine {
             capacity_bytes: stats.capacity_bytes,
             disk_bytes: stats.disk_bytes,
         })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), EngineError> {
+        Ok(HelioxEngine::close(*self)?)
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - [`KeyGen`], [`ValueGen`], [`Permutation`]: data as a pure function of an index and a seed.
 //! - [`Config`] says what to run, [`Bench`] runs it and gives one [`Row`] a workload.
-//! - [`rows_to_json`] and [`rows_to_table`] present the rows.
+//! - [`Zipfian`], [`Scrambled`], [`Latest`]: the skewed choices of YCSB.
+//! - [`rows_to_json`] and [`rows_to_table`] present the rows; [`size`] reads and shows numbers.
 //!
 //! Threads: [`Bench::run`] starts its own workers and joins them before it returns; an [`Observer`]
 //! is called from the caller's thread alone.
@@ -15,10 +16,12 @@ mod config;
 mod control;
 mod counters;
 mod dispenser;
+mod distribution;
 mod engine;
 mod error;
 mod family;
 mod heliox_engine;
+mod inserts;
 mod keys;
 mod latency;
 mod mix;
@@ -26,6 +29,7 @@ mod permutation;
 mod report;
 mod row;
 mod run;
+pub mod size;
 mod stall;
 mod system;
 mod tally;
@@ -33,9 +37,11 @@ mod url;
 mod values;
 mod worker;
 mod workload;
+mod ycsb;
 
 pub use config::{Config, DurabilityMode};
 pub use counters::{ByCause, Counters};
+pub use distribution::{Latest, Scrambled, Zipfian};
 pub use engine::{Engine, EngineError, Seen};
 pub use error::BenchError;
 pub use family::KeyFamily;
@@ -43,7 +49,7 @@ pub use heliox_engine::{HelioxEngine, HelioxSetup};
 pub use keys::KeyGen;
 pub use latency::Latency;
 pub use permutation::Permutation;
-pub use report::{rows_to_json, rows_to_table};
+pub use report::{row_to_json, rows_to_json, rows_to_table, short, thousands};
 pub use row::{CallSummary, Row};
 pub use run::{Bench, Observer, Progress, Silent};
 pub use stall::{StallClock, StallWatch};

@@ -12,7 +12,9 @@ pub fn rows_to_json(rows: &[Row]) -> Value {
     Value::Array(rows.iter().map(row_to_json).collect())
 }
 
-fn row_to_json(row: &Row) -> Value {
+/// One row as a JSON object, the same as in [`rows_to_json`].
+#[must_use]
+pub fn row_to_json(row: &Row) -> Value {
     let mut object = Map::new();
     for part in [speed(row), setting(row), media(row), further(row)] {
         if let Value::Object(fields) = part {
@@ -77,6 +79,9 @@ fn further(row: &Row) -> Value {
         "cpu_seconds": row.cpu_seconds,
         "control_stall_ms": row.control_stall_ms,
         "settle_seconds": row.settle_seconds,
+        "kernel_write_amplification": row.kernel_write_amplification,
+        "kernel_read_bytes": row.kernel_read_bytes,
+        "peak_rss_bytes": row.peak_rss_bytes,
         "p99999_us": row.calls.p99999_us,
         "read_ops": row.read_ops,
         "found": row.found,
@@ -177,7 +182,8 @@ fn optional(number: Option<f64>, decimals: usize) -> String {
 }
 
 /// Three digits or more, without decimals where they say nothing.
-fn short(micros: f64) -> String {
+#[must_use]
+pub fn short(micros: f64) -> String {
     match micros {
         x if x < 10.0 => format!("{x:.2}"),
         x if x < 100.0 => format!("{x:.1}"),
@@ -186,7 +192,8 @@ fn short(micros: f64) -> String {
 }
 
 /// A whole number with commas.
-fn thousands(number: f64) -> String {
+#[must_use]
+pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -136,8 +136,14 @@ pub struct Row {
     pub disk_bytes: u64,
     /// Resident memory of the process.
     pub rss_bytes: u64,
+    /// The most that it ever was.
+    pub peak_rss_bytes: u64,
     /// Bytes that the kernel says this process sent to storage.
     pub kernel_write_bytes: u64,
+    /// The same for each user byte, whatever the engine counts; `None` if nothing was written.
+    pub kernel_write_amplification: Option<f64>,
+    /// Bytes that the kernel says this process fetched from storage.
+    pub kernel_read_bytes: u64,
     /// Processor time of all threads, settling included.
     pub cpu_seconds: f64,
     /// Time to make everything durable afterwards; not part of `seconds`.
@@ -183,6 +189,8 @@ impl Row {
         let user_bytes = front.user_bytes + background.user_bytes;
         let written = after.counters.written.since(&before.counters.written);
         let read = after.counters.read.since(&before.counters.read);
+        let (usage, usage_before) = (&after.usage, &before.usage);
+        let kernel_written = usage.write_bytes.saturating_sub(usage_before.write_bytes);
         let (now, then) = (&after.counters, &before.counters);
         let reads = now.foreground_reads.saturating_sub(then.foreground_reads);
         Ok(Row {
@@ -213,19 +221,19 @@ impl Row {
             media_reads_per_op: per(reads, ops).unwrap_or(0.0),
             index_bytes_per_object: per(now.index_bytes, now.objects),
             disk_bytes: now.disk_bytes,
-            rss_bytes: after.usage.rss_bytes,
-            kernel_write_bytes: after
-                .usage
-                .write_bytes
-                .saturating_sub(before.usage.write_bytes),
-            cpu_seconds: after.usage.cpu_seconds - before.usage.cpu_seconds,
+            rss_bytes: usage.rss_bytes,
+            peak_rss_bytes: usage.peak_rss_bytes,
+            kernel_write_bytes: kernel_written,
+            kernel_write_amplification: per(kernel_written, user_bytes),
+            kernel_read_bytes: usage.read_bytes.saturating_sub(usage_before.read_bytes),
+            cpu_seconds: usage.cpu_seconds - usage_before.cpu_seconds,
             settle_seconds: measured.settled.as_secs_f64(),
             reads: CallSummary::of(&front.reads),
             writes: CallSummary::of(&writes),
             found: front.found,
             read_ops: front.read_ops,
             entries_read: front.seen.entries,
-            batch: config.batch_keys,
+            batch: config.keys_per_call(workload),
             seed: config.seed,
         })
     }

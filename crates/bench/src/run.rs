@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use crate::config::Config;
 use crate::control::Control;
 use crate::dispenser::Dispenser;
+use crate::distribution::{Latest, Scrambled};
 use crate::engine::Engine;
 use crate::error::BenchError;
+use crate::inserts::Inserts;
 use crate::keys::KeyGen;
 use crate::mix::mix2;
 use crate::permutation::Permutation;
@@ -63,6 +65,9 @@ pub struct Bench<'e, E: Engine + ?Sized> {
     config: Config,
     keys: KeyGen,
     values: ValueGen,
+    latest: Latest,
+    /// Keys that workloads added so far, which those after them read.
+    inserts: Inserts,
 }
 
 impl<'e, E: Engine + ?Sized> Bench<'e, E> {
@@ -73,11 +78,14 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
     pub fn new(engine: &'e E, config: Config) -> Result<Bench<'e, E>, BenchError> {
         let keys = config.validate()?;
         let values = ValueGen::new(config.value_bytes, config.seed);
+        let (latest, inserts) = (Latest::new(config.num), Inserts::new(config.num));
         Ok(Bench {
             engine,
             config,
             keys,
             values,
+            latest,
+            inserts,
         })
     }
 
@@ -138,6 +146,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         } else {
             Some(config.num)
         };
+        let per_call = config.keys_per_call(workload);
         Plan {
             engine: self.engine,
             config,
@@ -146,7 +155,10 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             workload,
             order: Permutation::new(config.num, config.seed),
             draw_seed: mix2(config.seed, place + 1),
-            dispenser: Dispenser::new(total, config.threads, config.batch_keys),
+            dispenser: Dispenser::new(total, config.threads, per_call),
+            hot: Scrambled::new(config.num),
+            latest: &self.latest,
+            inserts: &self.inserts,
             background_stop: AtomicBool::new(false),
             deadline: duration.and_then(|duration| start.checked_add(duration)),
             stall: StallClock::new(start),

@@ -11,20 +11,27 @@ use crate::error::BenchError;
 pub(crate) struct ProcessUsage {
     /// Bytes that this process caused to be sent to storage.
     pub(crate) write_bytes: u64,
+    /// Bytes that this process caused to be fetched from storage.
+    pub(crate) read_bytes: u64,
     /// Processor time of all threads, in seconds.
     pub(crate) cpu_seconds: f64,
     /// Resident memory, in bytes.
     pub(crate) rss_bytes: u64,
+    /// The most that it ever was, in bytes.
+    pub(crate) peak_rss_bytes: u64,
 }
 
 impl ProcessUsage {
     /// Reads the account now.
     pub(crate) fn read() -> Result<ProcessUsage, BenchError> {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let (io, status) = (read("/proc/self/io")?, read("/proc/self/status")?);
         Ok(ProcessUsage {
-            write_bytes: field(&read("/proc/self/io")?, "write_bytes:"),
+            write_bytes: field(&io, "write_bytes:"),
+            read_bytes: field(&io, "read_bytes:"),
             cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
-            rss_bytes: field(&read("/proc/self/status")?, "VmRSS:") * 1024,
+            rss_bytes: field(&status, "VmRSS:") * 1024,
+            peak_rss_bytes: field(&status, "VmHWM:") * 1024,
         })
     }
 }
@@ -59,7 +66,7 @@ mod tests {
     #[test]
     fn this_process_uses_memory_and_time() {
         let before = ProcessUsage::read().unwrap();
-        assert!(before.rss_bytes > 100_000);
+        assert!(before.rss_bytes > 100_000 && before.peak_rss_bytes >= before.rss_bytes);
         let mut sum = 0u64;
         while ProcessUsage::read().unwrap().cpu_seconds < before.cpu_seconds + 0.01 {
             sum = std::hint::black_box(sum + 1);

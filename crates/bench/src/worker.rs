@@ -9,8 +9,10 @@ use std::time::Instant;
 
 use crate::config::Config;
 use crate::dispenser::Dispenser;
+use crate::distribution::{Latest, Scrambled};
 use crate::engine::{Engine, EngineError, Seen};
 use crate::error::BenchError;
+use crate::inserts::Inserts;
 use crate::keys::KeyGen;
 use crate::mix::{below, mix2};
 use crate::permutation::Permutation;
@@ -30,6 +32,11 @@ pub(crate) struct Plan<'a, E: Engine + ?Sized> {
     pub(crate) order: Permutation,
     /// Draws the keys of this workload.
     pub(crate) draw_seed: u64,
+    /// The skewed choices of YCSB.
+    pub(crate) hot: Scrambled,
+    pub(crate) latest: &'a Latest,
+    /// Keys added beyond the N.
+    pub(crate) inserts: &'a Inserts,
     pub(crate) dispenser: Dispenser,
     /// Tells the further thread of `readwhilewriting` to end.
     pub(crate) background_stop: AtomicBool,
@@ -49,12 +56,13 @@ impl<E: Engine + ?Sized> Plan<'_, E> {
 
 /// One thread of a workload.
 pub(crate) struct Worker<'a, E: Engine + ?Sized> {
-    plan: &'a Plan<'a, E>,
+    pub(crate) plan: &'a Plan<'a, E>,
     tally: Tally,
     watch: StallWatch<'a>,
     key: Vec<u8>,
     value: Vec<u8>,
     batch: Vec<Vec<u8>>,
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a, E: Engine + ?Sized> Worker<'a, E> {
@@ -67,6 +75,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             key: Vec::new(),
             value: Vec::new(),
             batch: Vec::new(),
+            entries: Vec::new(),
         })
     }
 
@@ -106,11 +115,13 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     }
 
     fn chunk(&mut self, ops: Range<u64>) -> Result<(), EngineError> {
-        let batch = self.batch_keys();
+        let batch = self.plan.config.keys_per_call(self.plan.workload) as u64;
         let mut next = ops.start;
         while next < ops.end && !self.plan.dispenser.stopped() {
             let until = (next + batch).min(ops.end);
-            if batch > 1 {
+            if self.plan.workload == Workload::FillBatch {
+                self.put_batch(next..until)?;
+            } else if batch > 1 {
                 self.read_batch(next..until)?;
             } else {
                 self.one(next)?;
@@ -127,26 +138,26 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         Ok(())
     }
 
-    /// How many operations one call does.
-    fn batch_keys(&self) -> u64 {
-        match self.plan.workload {
-            Workload::ReadRandom | Workload::ReadMissing => self.plan.config.batch_keys as u64,
-            _ => 1,
-        }
-    }
-
     fn one(&mut self, op: u64) -> Result<(), EngineError> {
         match self.plan.workload {
             Workload::FillSeq => self.put(op, 0),
-            Workload::FillRandom => self.put(self.plan.order.at(op), 0),
+            Workload::FillRandom | Workload::FillBatch => self.put(self.plan.order.at(op), 0),
             Workload::Overwrite => self.overwrite(op),
-            Workload::ReadRandom | Workload::ReadMissing | Workload::ReadWhileWriting => {
-                self.get(op)
-            }
-            Workload::ReadRandomWriteRandom if self.is_read(op) => self.get(op),
+            Workload::ReadRandom
+            | Workload::MultiReadRandom
+            | Workload::ReadMissing
+            | Workload::ReadWhileWriting => self.read(op),
+            Workload::ReadRandomWriteRandom if self.is_read(op) => self.read(op),
             Workload::ReadRandomWriteRandom => self.overwrite(op),
-            Workload::SeekRandom => self.scan(op, 1),
-            Workload::Scan => self.scan(op, self.plan.config.scan_entries),
+            Workload::SeekRandom => self.scan(self.draw(op), 1),
+            Workload::Scan => self.scan(self.draw(op), self.plan.config.scan_entries),
+            Workload::DeleteRandom => self.delete(self.draw(op)),
+            Workload::YcsbA
+            | Workload::YcsbB
+            | Workload::YcsbC
+            | Workload::YcsbD
+            | Workload::YcsbE
+            | Workload::YcsbF => self.ycsb(op),
         }
     }
 
@@ -161,23 +172,54 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     }
 
     fn overwrite(&mut self, op: u64) -> Result<(), EngineError> {
-        // Version 0 is the fill's; every other write differs from it and from its neighbours.
-        let version = mix2(self.plan.draw_seed, op) | 1;
-        self.put(self.draw(op), version)
+        self.put(self.draw(op), self.version(op))
     }
 
-    fn put(&mut self, index: u64, version: u64) -> Result<(), EngineError> {
+    /// Version 0 is the fill's; every other write differs from it and from its neighbours.
+    pub(crate) fn version(&self, op: u64) -> u64 {
+        mix2(self.plan.draw_seed, op) | 1
+    }
+
+    pub(crate) fn put(&mut self, index: u64, version: u64) -> Result<(), EngineError> {
         self.plan.keys.key(index, &mut self.key);
         self.plan.values.value(index, version, &mut self.value);
         let begin = Instant::now();
         self.plan.engine.put(&self.key, &self.value)?;
+        self.has_written(begin, 1, self.key.len() + self.value.len());
+        Ok(())
+    }
+
+    fn put_batch(&mut self, ops: Range<u64>) -> Result<(), EngineError> {
+        let count = ops.end - ops.start;
+        let mut bytes = 0;
+        self.entries.resize(count as usize, Default::default());
+        for ((key, value), op) in self.entries.iter_mut().zip(ops) {
+            let index = self.plan.order.at(op);
+            self.plan.keys.key(index, key);
+            self.plan.values.value(index, 0, value);
+            bytes += key.len() + value.len();
+        }
+        let begin = Instant::now();
+        self.plan.engine.put_batch(&self.entries)?;
+        self.has_written(begin, count, bytes);
+        Ok(())
+    }
+
+    fn delete(&mut self, index: u64) -> Result<(), EngineError> {
+        self.plan.keys.key(index, &mut self.key);
+        let begin = Instant::now();
+        self.plan.engine.delete(&self.key)?;
+        self.has_written(begin, 1, self.key.len());
+        Ok(())
+    }
+
+    fn has_written(&mut self, begin: Instant, ops: u64, bytes: usize) {
         let end = Instant::now();
         self.watch.completed(end);
         self.tally.writes.record(end - begin);
-        self.tally.write_ops += 1;
-        self.tally.user_bytes += (self.key.len() + self.value.len()) as u64;
+        self.tally.write_ops += ops;
+        self.tally.user_bytes += bytes as u64;
         self.tally.end = end;
-        Ok(())
     }
 
     fn read_key(&self, op: u64, out: &mut Vec<u8>) {
@@ -188,28 +230,28 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         }
     }
 
-    fn get(&mut self, op: u64) -> Result<(), EngineError> {
+    fn read(&mut self, op: u64) -> Result<(), EngineError> {
         let mut key = std::mem::take(&mut self.key);
         self.read_key(op, &mut key);
-        let begin = Instant::now();
-        let found = self.plan.engine.get(&key, &mut self.value)?;
-        let end = Instant::now();
-        let bytes = if found {
-            (key.len() + self.value.len()) as u64
-        } else {
-            0
-        };
         self.key = key;
-        self.has_read(
-            begin,
-            end,
-            1,
-            u64::from(found),
-            Seen {
-                entries: u64::from(found),
-                bytes,
-            },
-        );
+        self.get_key(1)
+    }
+
+    /// Reads the key of an index; `ops` is 0 where the read is part of another operation.
+    pub(crate) fn get(&mut self, index: u64, ops: u64) -> Result<(), EngineError> {
+        self.plan.keys.key(index, &mut self.key);
+        self.get_key(ops)
+    }
+
+    fn get_key(&mut self, ops: u64) -> Result<(), EngineError> {
+        let begin = Instant::now();
+        let found = self.plan.engine.get(&self.key, &mut self.value)?;
+        let end = Instant::now();
+        let mut seen = Seen::default();
+        if found {
+            seen.add(&self.key, &self.value);
+        }
+        self.has_read(begin, end, ops, ops.min(seen.entries), seen);
         Ok(())
     }
 
@@ -228,8 +270,8 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         Ok(())
     }
 
-    fn scan(&mut self, op: u64, entries: usize) -> Result<(), EngineError> {
-        self.plan.keys.key(self.draw(op), &mut self.key);
+    pub(crate) fn scan(&mut self, index: u64, entries: usize) -> Result<(), EngineError> {
+        self.plan.keys.key(index, &mut self.key);
         let begin = Instant::now();
         let seen = self.plan.engine.scan(&self.key, entries)?;
         let end = Instant::now();

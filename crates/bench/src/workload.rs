@@ -12,10 +12,14 @@ pub enum Workload {
     FillSeq,
     /// Writes each of N keys once, in a pseudo-random order.
     FillRandom,
+    /// Writes each of N keys once, in a pseudo-random order, many in an atomic batch.
+    FillBatch,
     /// Writes random keys of the N.
     Overwrite,
     /// Reads random keys of the N.
     ReadRandom,
+    /// Reads random keys of the N, many in one call.
+    MultiReadRandom,
     /// Reads random keys that lie between the N but are none of them.
     ReadMissing,
     /// Reads random keys while one further thread overwrites.
@@ -26,20 +30,43 @@ pub enum Workload {
     SeekRandom,
     /// Positions at a random key and reads a number of entries from there.
     Scan,
+    /// Deletes random keys of the N.
+    DeleteRandom,
+    /// Half reads, half updates, zipfian.
+    YcsbA,
+    /// 95 % reads, 5 % updates, zipfian.
+    YcsbB,
+    /// Reads alone, zipfian.
+    YcsbC,
+    /// 95 % reads of what is newest, 5 % inserts.
+    YcsbD,
+    /// 95 % scans of 1 to 100 entries, zipfian, 5 % inserts.
+    YcsbE,
+    /// Half reads, half reads each followed by a write, zipfian.
+    YcsbF,
 }
 
 impl Workload {
     /// Every workload, in the order in which help lists them.
-    pub const ALL: [Workload; 9] = [
+    pub const ALL: [Workload; 18] = [
         Workload::FillSeq,
         Workload::FillRandom,
+        Workload::FillBatch,
         Workload::Overwrite,
         Workload::ReadRandom,
+        Workload::MultiReadRandom,
         Workload::ReadMissing,
         Workload::ReadWhileWriting,
         Workload::ReadRandomWriteRandom,
         Workload::SeekRandom,
         Workload::Scan,
+        Workload::DeleteRandom,
+        Workload::YcsbA,
+        Workload::YcsbB,
+        Workload::YcsbC,
+        Workload::YcsbD,
+        Workload::YcsbE,
+        Workload::YcsbF,
     ];
 
     /// The name on the command line and in reports.
@@ -48,32 +75,51 @@ impl Workload {
         match self {
             Workload::FillSeq => "fillseq",
             Workload::FillRandom => "fillrandom",
+            Workload::FillBatch => "fillbatch",
             Workload::Overwrite => "overwrite",
             Workload::ReadRandom => "readrandom",
+            Workload::MultiReadRandom => "multireadrandom",
             Workload::ReadMissing => "readmissing",
             Workload::ReadWhileWriting => "readwhilewriting",
             Workload::ReadRandomWriteRandom => "readrandomwriterandom",
             Workload::SeekRandom => "seekrandom",
             Workload::Scan => "scan",
+            Workload::DeleteRandom => "deleterandom",
+            Workload::YcsbA => "ycsb-a",
+            Workload::YcsbB => "ycsb-b",
+            Workload::YcsbC => "ycsb-c",
+            Workload::YcsbD => "ycsb-d",
+            Workload::YcsbE => "ycsb-e",
+            Workload::YcsbF => "ycsb-f",
         }
     }
 
     /// A fill writes each key once, whatever the duration asked for.
     #[must_use]
     pub const fn is_fill(self) -> bool {
-        matches!(self, Workload::FillSeq | Workload::FillRandom)
-    }
-
-    /// Whether it writes at all.
-    #[must_use]
-    pub const fn writes(self) -> bool {
         matches!(
             self,
-            Workload::FillSeq
-                | Workload::FillRandom
-                | Workload::Overwrite
-                | Workload::ReadWhileWriting
-                | Workload::ReadRandomWriteRandom
+            Workload::FillSeq | Workload::FillRandom | Workload::FillBatch
+        )
+    }
+
+    /// Whether it adds keys beyond the N.
+    #[must_use]
+    pub const fn inserts(self) -> bool {
+        matches!(self, Workload::YcsbD | Workload::YcsbE)
+    }
+
+    /// One of the workloads of YCSB.
+    #[must_use]
+    pub const fn is_ycsb(self) -> bool {
+        matches!(
+            self,
+            Workload::YcsbA
+                | Workload::YcsbB
+                | Workload::YcsbC
+                | Workload::YcsbD
+                | Workload::YcsbE
+                | Workload::YcsbF
         )
     }
 

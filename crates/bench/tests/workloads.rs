@@ -19,6 +19,8 @@ struct MapEngine {
     new_keys: AtomicU64,
     written: AtomicU64,
     gets: AtomicU64,
+    deletes: AtomicU64,
+    batches: AtomicU64,
     fail_at: Option<u64>,
     slow: bool,
 }
@@ -63,6 +65,19 @@ impl Engine for MapEngine {
             .is_some())
     }
 
+    fn put_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        entries
+            .iter()
+            .try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
+        self.deletes.fetch_add(1, Ordering::Relaxed);
+        self.map.lock().unwrap().remove(key);
+        Ok(())
+    }
+
     fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError> {
         let map = self.map.lock().unwrap();
         let found = keys.iter().filter_map(|key| map.get(key));
@@ -82,7 +97,7 @@ impl Engine for MapEngine {
         })
     }
 
-    fn settle(&self) -> Result<(), EngineError> {
+    fn sync(&self) -> Result<(), EngineError> {
         Ok(())
     }
 
@@ -98,6 +113,10 @@ impl Engine for MapEngine {
             index_bytes: 12 * objects,
             ..Counters::default()
         })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), EngineError> {
+        Ok(())
     }
 }
 
@@ -314,4 +333,72 @@ fn the_json_has_every_promised_field_in_order() {
         table.contains("p99.999") && table.contains("readrandom"),
         "{table}"
     );
+}
+
+#[test]
+fn batches_write_each_key_once_and_multi_reads_find_them() {
+    let engine = MapEngine::default();
+    let list = [Workload::FillBatch, Workload::MultiReadRandom];
+    let rows = run(
+        &engine,
+        Config {
+            multi_keys: 10,
+            ..config(&list)
+        },
+    );
+    assert_eq!(engine.new_keys.load(Ordering::Relaxed), 3000);
+    let batches = engine.batches.load(Ordering::Relaxed);
+    assert!((300..=310).contains(&batches), "{batches}");
+    assert_eq!((rows[0].ops, rows[0].writes.calls), (3000, batches));
+    assert_eq!(rows[0].user_bytes, 3000 * 116);
+    assert_eq!((rows[1].ops, rows[1].found), (3000, 3000));
+    assert!((300..=310).contains(&rows[1].reads.calls));
+    assert_eq!((rows[0].batch, rows[1].batch), (10, 10));
+}
+
+#[test]
+fn random_deletes_leave_their_share() {
+    let engine = MapEngine::default();
+    run(
+        &engine,
+        config(&[Workload::FillSeq, Workload::DeleteRandom]),
+    );
+    assert_eq!(engine.deletes.load(Ordering::Relaxed), 3000);
+    // Of N keys, N random picks miss one in e.
+    let left = engine.map.lock().unwrap().len();
+    assert!((1000..1200).contains(&left), "{left}");
+}
+
+#[test]
+fn the_workloads_of_ycsb_find_what_they_read_and_insert_what_they_add() {
+    let engine = MapEngine::default();
+    let list = [
+        Workload::FillSeq,
+        Workload::YcsbA,
+        Workload::YcsbB,
+        Workload::YcsbC,
+        Workload::YcsbD,
+        Workload::YcsbE,
+        Workload::YcsbF,
+    ];
+    let rows = run(
+        &engine,
+        Config {
+            keys: KeyFamily::Ycsb,
+            key_bytes: 24,
+            ..config(&list)
+        },
+    );
+    for row in &rows[1..] {
+        assert_eq!(row.ops, 3000, "{}", row.workload);
+        assert_eq!(row.remark(), None);
+    }
+    let inserted = rows[4].writes.calls + rows[5].writes.calls;
+    assert_eq!(engine.map.lock().unwrap().len() as u64, 3000 + inserted);
+    assert!((200..400).contains(&inserted), "{inserted}");
+    let per_scan = rows[5].entries_read as f64 / rows[5].read_ops as f64;
+    assert!((45.0..55.0).contains(&per_scan), "{per_scan}");
+    // Of workload F every operation reads, and half of them write what they read.
+    assert_eq!(rows[6].reads.calls, 3000);
+    assert!((1350..1650).contains(&rows[6].writes.calls));
 }

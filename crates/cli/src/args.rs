@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use heliox::KeySource;
 use heliox_bench::{DurabilityMode, KeyFamily, Workload};
 
-use crate::size::{parse_count, parse_duration, parse_period, parse_size};
+use heliox_bench::size::{parse_count, parse_duration, parse_period, parse_size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -324,8 +324,9 @@ pub(crate) struct BenchArgs {
     /// The directory of the store; made if missing
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    /// What to run, in order: fillseq, fillrandom, overwrite, readrandom, readmissing,
-    /// readwhilewriting, readrandomwriterandom, seekrandom, scan
+    /// What to run, in order: fillseq, fillrandom, fillbatch, overwrite, readrandom,
+    /// multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
+    /// deleterandom, ycsb-a to ycsb-f
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
     pub(crate) workload: Vec<Workload>,
     /// How many keys there are, and operations of a workload, over all threads (20M: 20 million)
@@ -366,7 +367,8 @@ pub(crate) struct BenchArgs {
     /// Entries that one operation of scan reads
     #[arg(long, default_value = "100", value_name = "N")]
     pub(crate) scan_length: usize,
-    /// Keys that one call reads in readrandom and readmissing
+    /// Keys of one call in readrandom and readmissing, and if above 1 in multireadrandom and
+    /// fillbatch (else 64)
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) batch: usize,
     /// Draws keys, values and orders

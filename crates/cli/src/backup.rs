@@ -9,7 +9,7 @@ use crate::args::{BackupArgs, Shared};
 use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::{byte_bar, print_line, Output};
-use crate::size::{show_bytes, show_time};
+use heliox_bench::size::{show_bytes, show_time};
 
 /// Makes a backup, or lists those there are.
 pub(crate) fn run(args: &BackupArgs, shared: &Shared) -> Result<Outcome, Failure> {

@@ -62,6 +62,10 @@ pub(crate) fn config(args: &BenchArgs) -> Config {
         read_share_percent: args.read_share,
         scan_entries: args.scan_length,
         batch_keys: args.batch,
+        multi_keys: match args.batch {
+            1 => Config::new().multi_keys,
+            keys => keys,
+        },
         seed: args.seed,
         control_dir: args.control.clone(),
     }

@@ -6,7 +6,7 @@ use crate::args::{CheckArgs, Shared};
 use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::{byte_bar, Output};
-use crate::size::show_bytes;
+use heliox_bench::size::show_bytes;
 
 /// Verifies the store and prints what was found.
 pub(crate) fn run(args: &CheckArgs, shared: &Shared) -> Result<Outcome, Failure> {

@@ -6,7 +6,7 @@ use crate::args::{CreateArgs, Shared};
 use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::print_line;
-use crate::size::show_bytes;
+use heliox_bench::size::show_bytes;
 
 /// Makes the store.
 pub(crate) fn run(args: &CreateArgs, shared: &Shared) -> Result<Outcome, Failure> {

@@ -24,7 +24,6 @@ mod restore;
 mod rotate_key;
 mod scan;
 mod scrub;
-mod size;
 mod stat;
 mod verify;
 

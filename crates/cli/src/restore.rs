@@ -6,7 +6,7 @@ use crate::args::{RestoreArgs, Shared};
 use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::{byte_bar, print_line};
-use crate::size::{show_bytes, show_time};
+use heliox_bench::size::{show_bytes, show_time};
 
 /// Restores the backup.
 pub(crate) fn run(args: &RestoreArgs, shared: &Shared) -> Result<Outcome, Failure> {

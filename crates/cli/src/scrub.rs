@@ -8,7 +8,7 @@ use crate::args::{ScrubArgs, Shared};
 use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::{byte_bar, Output};
-use crate::size::show_bytes;
+use heliox_bench::size::show_bytes;
 
 /// Scrubs a store that nobody has open, and prints what was found. What opening met and replaced
 /// counts as found.

@@ -11,7 +11,7 @@ use crate::exit::{Failure, Outcome};
 use crate::open;
 use crate::output::print_line;
 use crate::scrub::report_json;
-use crate::size::show_bytes;
+use heliox_bench::size::show_bytes;
 
 /// Prints the figures of the whole store and the names of its keyspaces.
 pub(crate) fn run(args: &StatArgs, shared: &Shared) -> Result<Outcome, Failure> {

@@ -10,7 +10,10 @@ const BINARY: [(&str, u64); 4] = [
 ];
 
 /// A number of bytes: `4096`, `64K`, `1GiB`, `10MB`.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// The text is no size; the message says what is expected.
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     let scale = match suffix.as_str() {
         "" | "b" => Some(1),
@@ -32,7 +35,10 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A count: `1000`, `20M` (20 million).
-pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// The text is no count; the message says what is expected.
+pub fn parse_count(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     let scale = match suffix.as_str() {
         "" => Some(1),
@@ -47,7 +53,10 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
 }
 
 /// A time: `10` or `10s` (seconds), `0.5`, `5m`, `1h`.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// The text is no time; the message says what is expected.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let place = text
         .find(|c: char| c.is_ascii_alphabetic())
         .unwrap_or(text.len());
@@ -70,7 +79,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A time as [`parse_duration`] takes it, in whole seconds, or `0`.
-pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// The text is no such time; the message says what is expected.
+pub fn parse_period(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -100,7 +112,8 @@ fn product(number: &str, scale: Option<u64>) -> Option<u64> {
 }
 
 /// A number of bytes for people: `1.50 GiB`.
-pub(crate) fn show_bytes(bytes: u64) -> String {
+#[must_use]
+pub fn show_bytes(bytes: u64) -> String {
     let fits = BINARY.iter().rev().find(|(_, scale)| bytes >= *scale);
     match fits {
         None => format!("{bytes} B"),
@@ -112,7 +125,8 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
 }
 
 /// A moment for people, in UTC: `2026-11-21 17:05:09 UTC`.
-pub(crate) fn show_time(ms_since_1970: u64) -> String {
+#[must_use]
+pub fn show_time(ms_since_1970: u64) -> String {
     let seconds = ms_since_1970 / 1000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days since 1 March of the year 0: so leap days come last in a year, and in 400 of them.
