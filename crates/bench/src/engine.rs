@@ -70,11 +70,16 @@ pub trait Engine: Sync {
         Ok(seen)
     }
 
-    /// Reads up to `entries` entries, keys and values, in key order from `from` on.
+    /// Gives up to `entries` entries, keys and values, in key order from `from` on to `each`.
     ///
     /// # Errors
     /// Whatever the engine reports.
-    fn scan(&self, from: &[u8], entries: usize) -> Result<Seen, EngineError>;
+    fn scan(
+        &self,
+        from: &[u8],
+        entries: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), EngineError>;
 
     /// Makes every write durable.
     ///

@@ -130,13 +130,17 @@ impl Engine for HelioxEngine {
         Ok(seen)
     }
 
-    fn scan(&self, from: &[u8], entries: usize) -> Result<Seen, EngineError> {
-        let mut seen = Seen::default();
+    fn scan(
+        &self,
+        from: &[u8],
+        entries: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), EngineError> {
         for entry in self.keyspace.iter().from(from).start()?.take(entries) {
             let (key, value) = entry?;
-            seen.add(&key, &value);
+            each(&key, &value);
         }
-        Ok(seen)
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), EngineError> {

@@ -199,11 +199,7 @@ impl Row {
             threads: config.threads,
             ops,
             seconds,
-            ops_per_s: if seconds > 0.0 {
-                ops as f64 / seconds
-            } else {
-                0.0
-            },
+            ops_per_s: rate(ops, seconds),
             calls: CallSummary::of(&all_calls),
             longest_stall_ms: (writes.calls() > 0).then_some(stall.as_secs_f64() * 1e3),
             control_stall_ms: measured.control.map(|gap| gap.as_secs_f64() * 1e3),
@@ -258,6 +254,14 @@ impl Row {
              the same --num, --keys, --key-size and --seed",
             self.workload, self.found, self.read_ops
         ))
+    }
+}
+
+fn rate(ops: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        ops as f64 / seconds
+    } else {
+        0.0
     }
 }
 

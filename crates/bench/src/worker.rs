@@ -273,7 +273,9 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     pub(crate) fn scan(&mut self, index: u64, entries: usize) -> Result<(), EngineError> {
         self.plan.keys.key(index, &mut self.key);
         let begin = Instant::now();
-        let seen = self.plan.engine.scan(&self.key, entries)?;
+        let mut seen = Seen::default();
+        let mut count = |key: &[u8], value: &[u8]| seen.add(key, value);
+        self.plan.engine.scan(&self.key, entries, &mut count)?;
         let end = Instant::now();
         self.has_read(begin, end, 1, u64::from(seen.entries > 0), seen);
         Ok(())

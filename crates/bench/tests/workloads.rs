@@ -88,13 +88,17 @@ impl Engine for MapEngine {
         Ok(found.fold(Seen::default(), sum))
     }
 
-    fn scan(&self, from: &[u8], entries: usize) -> Result<Seen, EngineError> {
+    fn scan(
+        &self,
+        from: &[u8],
+        entries: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), EngineError> {
         let map = self.map.lock().unwrap();
-        let count = map.range(from.to_vec()..).take(entries).count();
-        Ok(Seen {
-            entries: count as u64,
-            bytes: 0,
-        })
+        for (key, value) in map.range(from.to_vec()..).take(entries) {
+            each(key, value);
+        }
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), EngineError> {

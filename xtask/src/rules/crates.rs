@@ -1,7 +1,7 @@
 //! Rules between crates, read from their manifests: who may depend on whom, third-party
 //! versions pinned in one place, each explained in `docs/dependencies.md`. No threads.
 
-use crate::config::CRATES;
+use crate::config::{CRATES, OWN_WORKSPACES};
 use crate::tree::{Text, Tree};
 use crate::Violation;
 
@@ -65,14 +65,10 @@ pub fn pinned(tree: &Tree) -> Vec<Violation> {
             }
         }
     }
-    let root = tree.text(ROOT).map(|root| root.text.as_str()).unwrap_or("");
-    for entry in entries(root)
-        .iter()
-        .filter(|entry| entry.section == "workspace.dependencies")
-    {
-        if !entry.value.contains("path =") && !entry.value.contains("\"=") {
+    for (path, entry) in third_party(tree) {
+        if !entry.value.contains("\"=") {
             let message = format!("pin `{}` exactly: \"=x.y.z\"", entry.key);
-            violations.push(Violation::new(ROOT, entry.line, "pinned", message));
+            violations.push(Violation::new(path, entry.line, "pinned", message));
         }
     }
     violations
@@ -80,27 +76,20 @@ pub fn pinned(tree: &Tree) -> Vec<Violation> {
 
 /// Each third-party crate has a line in `docs/dependencies.md`, and each line a crate.
 pub fn documented(tree: &Tree) -> Vec<Violation> {
-    let root = tree.text(ROOT).map(|root| root.text.as_str()).unwrap_or("");
     let document = tree
         .text(EXPLAINED_IN)
         .map(|text| text.text.as_str())
         .unwrap_or("");
     let mut violations = Vec::new();
-    let mut used = vec!["libfuzzer-sys"]; // of the fuzz workspace
-    for entry in entries(root)
-        .iter()
-        .filter(|entry| entry.section == "workspace.dependencies")
-    {
-        if entry.value.contains("path =") {
-            continue;
-        }
+    let mut used = Vec::new();
+    for (path, entry) in third_party(tree) {
         used.push(entry.key);
         if !document.contains(&format!("| `{}` |", entry.key)) {
             let message = format!(
                 "say in {EXPLAINED_IN} why `{}` is needed and what else was weighed",
                 entry.key
             );
-            violations.push(Violation::new(ROOT, entry.line, "documented", message));
+            violations.push(Violation::new(path, entry.line, "documented", message));
         }
     }
     for (at, line) in document.lines().enumerate() {
@@ -113,6 +102,25 @@ pub fn documented(tree: &Tree) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// The third-party crates of the workspace, and of the crates that are workspaces of their own,
+/// with the manifests that name them.
+fn third_party(tree: &Tree) -> Vec<(&'static str, Entry<'_>)> {
+    let manifests = [ROOT].into_iter().chain(OWN_WORKSPACES.iter().copied());
+    let named = manifests.flat_map(|path| {
+        let text = tree
+            .text(path)
+            .map_or("", |manifest| manifest.text.as_str());
+        entries(text).into_iter().map(move |entry| (path, entry))
+    });
+    named
+        .filter(|(path, entry)| match *path {
+            ROOT => entry.section == "workspace.dependencies",
+            _ => is_dependency(entry),
+        })
+        .filter(|(_, entry)| !entry.value.contains("path ="))
+        .collect()
 }
 
 fn members(tree: &Tree) -> impl Iterator<Item = &Text> {
@@ -248,5 +256,15 @@ mod tests {
             .len(),
             1
         );
+    }
+
+    #[test]
+    fn workspaces_of_their_own_are_held_to_the_same() {
+        for path in OWN_WORKSPACES {
+            let text = "[dependencies]\na = \"1\"\nb = { path = \"x\" }\n";
+            let tree = Tree::of(&[(*path, text)]);
+            assert_eq!((pinned(&tree).len(), documented(&tree).len()), (1, 1));
+            assert_eq!(pinned(&tree)[0].path, *path);
+        }
     }
 }

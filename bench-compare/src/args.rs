@@ -1,0 +1,173 @@
+//! The command line. Plain data, no threads.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use heliox_bench::size::{parse_count, parse_duration, parse_size};
+use heliox_bench::{Config, DurabilityMode, KeyFamily, Workload};
+
+const EXAMPLES: &str = "\
+Examples:
+  bench-compare engines
+  bench-compare run --engines heliox,rocksdb --workloads fillrandom,readrandom --num 1M --dir ./bench-data
+  bench-compare run --workloads fillrandom,ycsb-a,ycsb-b,ycsb-c --value-size 1000 --duration 30 --dir ./bench-data
+
+Exit codes: 0 all was measured, 1 an engine failed, 2 any error, 130 interrupted.";
+
+/// Measures Heliox beside other key-value stores: same data, same machine, one run.
+#[derive(Debug, Parser)]
+#[command(name = "bench-compare", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the engines that this program was built with
+    Engines,
+    /// Measure; each engine in a process of its own, on an empty store, once a repeat
+    Run(Box<RunArgs>),
+}
+
+/// Measure.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunArgs {
+    /// What to measure [default: all that were built in]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    pub(crate) engines: Vec<String>,
+    /// What to run, in order: fillseq, fillrandom, fillbatch, overwrite, readrandom,
+    /// multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
+    /// deleterandom, ycsb-a to ycsb-f. Begin with a fill
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
+    pub(crate) workloads: Vec<Workload>,
+    /// An existing directory; what is made in it is removed again
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// How many keys there are, and operations of a workload, over all threads (20M: 20 million)
+    #[arg(long, default_value = "1M", value_name = "N", value_parser = parse_count)]
+    pub(crate) num: u64,
+    /// The size of every key [default: 16; ycsb: 24; url: 64]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) key_size: Option<u64>,
+    /// The size of every value
+    #[arg(long, default_value = "100", value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) value_size: u64,
+    /// What the keys look like: random, sequential, ycsb or url [default: ycsb where one of its
+    /// workloads is run, else random]
+    #[arg(long, value_name = "FAMILY")]
+    pub(crate) keys: Option<KeyFamily>,
+    /// Threads of a workload; readwhilewriting has its one writer on top
+    #[arg(long, default_value = "1", value_name = "T")]
+    pub(crate) threads: usize,
+    /// Memory of each engine
+    #[arg(long, default_value = "256M", value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory: u64,
+    /// When each write is durable: none, bounded (within 100 ms) or sync (before it returns)
+    #[arg(long, default_value = "bounded", value_name = "MODE")]
+    pub(crate) durability: DurabilityMode,
+    /// Seconds (or 90s, 10m) after which each workload ends that is no fill
+    #[arg(long, value_name = "S", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Entries that one operation of scan reads
+    #[arg(long, default_value = "100", value_name = "N")]
+    pub(crate) scan_length: usize,
+    /// Keys of one call of multireadrandom and fillbatch
+    #[arg(long, default_value = "64", value_name = "N")]
+    pub(crate) batch: usize,
+    /// Reads among the operations of readrandomwriterandom, in percent
+    #[arg(long, default_value = "90", value_name = "P")]
+    pub(crate) read_share: f64,
+    /// Draws keys, values and orders
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub(crate) seed: u64,
+    /// How often all of it is measured; the tables show medians
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+    /// Write the results to this file (overwritten), as a list of JSON objects
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Measures this engine in this process: how the program calls itself
+    #[arg(long, hide = true, value_name = "ENGINE", requires = "child_dir")]
+    pub(crate) child: Option<String>,
+    /// The empty directory of that engine
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) child_dir: Option<PathBuf>,
+    /// The control group to enter
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) child_group: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// What to run, for any engine.
+    pub(crate) fn config(&self) -> Config {
+        let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let ycsb = self.workloads.iter().any(|workload| workload.is_ycsb());
+        let keys = self.keys.unwrap_or(if ycsb {
+            KeyFamily::Ycsb
+        } else {
+            KeyFamily::Random
+        });
+        Config {
+            workloads: self.workloads.clone(),
+            num: self.num,
+            key_bytes: self.key_size.map_or(keys.default_size_bytes(), narrow),
+            value_bytes: narrow(self.value_size),
+            keys,
+            threads: self.threads,
+            duration: self.duration,
+            durability: self.durability,
+            read_share_percent: self.read_share,
+            scan_entries: self.scan_length,
+            batch_keys: 1,
+            multi_keys: self.batch,
+            seed: self.seed,
+            control_dir: None,
+        }
+    }
+
+    /// Bytes of keys and values that a store is going to hold at most.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        let config = self.config();
+        let inserting = self.workloads.iter().filter(|workload| workload.inserts());
+        // One in twenty operations inserts; where a time ends them, nobody knows how many there are.
+        let per_workload = if self.duration.is_some() { 2 } else { 10 };
+        let keys = self.num + (inserting.count() as u64).saturating_mul(self.num / per_workload);
+        keys.saturating_mul((config.key_bytes + config.value_bytes) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn workloads_of_ycsb_have_its_keys() {
+        let parse = |workloads: &str| {
+            let line = [
+                "bench-compare",
+                "run",
+                "--dir",
+                ".",
+                "--workloads",
+                workloads,
+            ];
+            match Args::try_parse_from(line).unwrap().command {
+                Command::Run(run) => run.config(),
+                Command::Engines => unreachable!(),
+            }
+        };
+        assert_eq!(parse("fillrandom,ycsb-a").keys, KeyFamily::Ycsb);
+        assert_eq!(parse("fillrandom,ycsb-a").key_bytes, 24);
+        assert_eq!(parse("fillrandom,readrandom").keys, KeyFamily::Random);
+    }
+}

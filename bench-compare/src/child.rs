@@ -1,0 +1,217 @@
+//! Measures one engine in this process, which is there for that alone, so that its memory and its
+//! I/O are the engine's.
+//!
+//! Threads: the workers of the workload, and for durability `bounded` one that syncs.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use heliox_bench::{
+    row_to_json, Bench, Config, Counters, DurabilityMode, Engine, EngineError, Observer, Progress,
+    Row, Seen, Workload,
+};
+use rustix::process::{set_parent_process_death_signal, Signal};
+use serde_json::{Map, Value};
+
+use crate::args::RunArgs;
+use crate::disk;
+use crate::engines::{self, Kind, Setup};
+use crate::limit;
+use crate::message::Message;
+
+/// How late a write is durable under `bounded`; Heliox keeps to the same by itself.
+const SYNC_EVERY: Duration = Duration::from_millis(100);
+/// The engine that reports what it writes by cause, and syncs by itself.
+const OURS: &str = "heliox";
+
+/// Measures, and tells the parent on the standard output.
+pub(crate) fn run(args: &RunArgs, name: &str, dir: &Path) -> ExitCode {
+    let last = match measure(args, name, dir) {
+        Ok(()) => Message::Done,
+        Err(why) => Message::Failed(why.to_string()),
+    };
+    tell(&last);
+    ExitCode::SUCCESS
+}
+
+fn measure(args: &RunArgs, name: &str, dir: &Path) -> Result<(), EngineError> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if let Some(group) = &args.child_group {
+        limit::enter(group).map_err(|error| format!("entering {}: {error}", group.display()))?;
+    }
+    let config = args.config();
+    let setup = setup(args, &config, dir);
+    let kind: Kind = engines::find(name)?;
+    let engine = (kind.open)(&setup).map_err(|error| format!("open: {error}"))?;
+    let ended = AtomicBool::new(false);
+    let result = thread::scope(|scope| {
+        let syncs = config.durability == DurabilityMode::Bounded && name != OURS;
+        let syncer = syncs.then(|| scope.spawn(|| sync_regularly(engine.as_ref(), &ended)));
+        let result = workloads(engine.as_ref(), &setup, config);
+        ended.store(true, Ordering::Relaxed);
+        let synced = syncer.map_or(Ok(()), |syncer| {
+            syncer.thread().unpark();
+            syncer
+                .join()
+                .unwrap_or_else(|_| Err("sync panicked".into()))
+        });
+        result.and(synced)
+    });
+    let closed = engine.close().map_err(|error| format!("close: {error}"));
+    result?;
+    Ok(closed?)
+}
+
+fn setup(args: &RunArgs, config: &Config, dir: &Path) -> Setup {
+    Setup {
+        dir: dir.to_owned(),
+        durability: config.durability,
+        memory_bytes: args.memory,
+        data_bytes: args.data_bytes(),
+        key_bytes: config.key_bytes,
+        value_bytes: config.value_bytes,
+        threads: config.threads + 2,
+    }
+}
+
+fn sync_regularly(engine: &dyn Engine, ended: &AtomicBool) -> Result<(), EngineError> {
+    while !ended.load(Ordering::Relaxed) {
+        thread::park_timeout(SYNC_EVERY);
+        engine.sync().map_err(|error| format!("sync: {error}"))?;
+    }
+    Ok(())
+}
+
+fn workloads(engine: &dyn Engine, setup: &Setup, config: Config) -> Result<(), EngineError> {
+    let hosted = Hosted { engine, setup };
+    let mut live = Live {
+        duration: config.duration,
+    };
+    let places = 0..config.workloads.len();
+    let bench = Bench::new(&hosted, config)?;
+    for place in places {
+        let row = bench.run(place, &mut live)?;
+        tell(&Message::Row(comparable(&row)));
+    }
+    Ok(())
+}
+
+/// The fields of a row, from sources that are the same for every engine: what the kernel counted
+/// replaces the engine's word, and what an engine did not tell is null.
+fn comparable(row: &Row) -> Map<String, Value> {
+    let Value::Object(mut fields) = row_to_json(row) else {
+        return Map::new();
+    };
+    let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    set("media_bytes_written", row.kernel_write_bytes.into());
+    set("media_bytes_read", row.kernel_read_bytes.into());
+    let amplification = row.kernel_write_amplification;
+    set("write_amplification", amplification.into());
+    if row.engine != OURS {
+        for name in [
+            "capacity_bytes",
+            "objects",
+            "bytes_written_by_cause",
+            "media_reads_per_op",
+            "index_bytes_per_object",
+        ] {
+            set(name, Value::Null);
+        }
+    }
+    fields
+}
+
+/// An engine with what its surroundings know of it.
+struct Hosted<'e> {
+    engine: &'e dyn Engine,
+    setup: &'e Setup,
+}
+
+impl Engine for Hosted<'_> {
+    fn name(&self) -> &str {
+        self.engine.name()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        self.engine.put(key, value)
+    }
+
+    fn put_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError> {
+        self.engine.put_batch(entries)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
+        self.engine.delete(key)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, EngineError> {
+        self.engine.get(key, value)
+    }
+
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError> {
+        self.engine.multi_get(keys)
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        entries: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), EngineError> {
+        self.engine.scan(from, entries, each)
+    }
+
+    fn sync(&self) -> Result<(), EngineError> {
+        self.engine.sync()
+    }
+
+    fn settle(&self) -> Result<(), EngineError> {
+        self.engine.settle()
+    }
+
+    fn counters(&self) -> Result<Counters, EngineError> {
+        Ok(Counters {
+            memory_bytes: self.setup.memory_bytes,
+            disk_bytes: disk::occupied_bytes(&self.setup.dir),
+            ..self.engine.counters()?
+        })
+    }
+
+    /// The engine is closed by whoever opened it.
+    fn close(self: Box<Self>) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+/// Tells the parent how a workload goes on.
+struct Live {
+    duration: Option<Duration>,
+}
+
+impl Observer for Live {
+    fn progress(&mut self, progress: &Progress) {
+        let seconds = progress.elapsed.as_secs_f64();
+        let share = match (progress.total_ops, self.duration) {
+            (Some(total), _) => progress.ops as f64 / total.max(1) as f64,
+            (None, Some(duration)) => seconds / duration.as_secs_f64(),
+            (None, None) => 0.0,
+        };
+        tell(&Message::Progress {
+            workload: progress.workload.name().to_owned(),
+            ops: progress.ops,
+            permille: (share.clamp(0.0, 1.0) * 1000.0) as u64,
+            seconds,
+        });
+    }
+
+    fn settling(&mut self, _: Workload) {}
+}
+
+fn tell(message: &Message) {
+    // A parent that is gone kills this process; see `set_parent_process_death_signal`.
+    let _ = writeln!(std::io::stdout(), "{}", message.to_line());
+}

@@ -1,0 +1,74 @@
+//! `bench-compare`: Heliox beside other key-value stores, measured in one run.
+//!
+//! The workloads, the measurement and the trait of an engine are those of `heliox bench`
+//! (`heliox_bench`); here are the other engines, a process for each, and the comparison.
+//!
+//! - [`engines`]: who is compared, one file an engine with its configuration.
+//! - `child` measures one engine; `parent` starts the children and gathers what they say.
+//! - `results` and `table` compare; `preflight` and `limit` see to room and memory.
+
+mod args;
+mod child;
+mod disk;
+pub mod engines;
+mod limit;
+mod message;
+mod parent;
+mod preflight;
+mod results;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command, RunArgs};
+
+/// An engine failed; the others were measured.
+const ENGINE_FAILED: u8 = 1;
+/// Nothing could be measured, or the results could not be written.
+const ERROR: u8 = 2;
+/// As shells have it for a program that the user ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Engines => list(),
+        Command::Run(args) => run(&args),
+    };
+    outcome.unwrap_or_else(|message| {
+        // There is nobody left to tell if this fails.
+        let _ = writeln!(std::io::stderr(), "bench-compare: {message}");
+        ExitCode::from(ERROR)
+    })
+}
+
+fn list() -> Result<ExitCode, String> {
+    for kind in engines::BUILT_IN {
+        print(kind.name)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(args: &RunArgs) -> Result<ExitCode, String> {
+    if let (Some(engine), Some(dir)) = (&args.child, &args.child_dir) {
+        return Ok(child::run(args, engine, dir));
+    }
+    let results = parent::run(args)?;
+    print(&table::show(&results, &args.workloads))?;
+    Ok(if results.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else if results.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ENGINE_FAILED)
+    })
+}
+
+/// Prints one line or more to the standard output.
+fn print(text: &str) -> Result<(), String> {
+    writeln!(std::io::stdout(), "{text}").map_err(|error| format!("standard output: {error}"))
+}

@@ -1,0 +1,281 @@
+//! Starts a process for each engine and repeat, gathers what it says, shows how it goes on, and
+//! keeps what was measured whatever happens.
+//!
+//! Repeats are outermost, so that a machine that slows down slows every engine. Threads: one reads
+//! the standard output of the child that runs.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use heliox_bench::size::show_bytes;
+use heliox_bench::thousands;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::RunArgs;
+use crate::engines::Kind;
+use crate::limit::Limit;
+use crate::message::Message;
+use crate::preflight;
+use crate::results::{Failure, Measured, Results};
+
+/// How often an interruption is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Lines that a failed engine printed last and that are shown.
+const LAST_LINES: usize = 5;
+/// Steps of the bar for one workload.
+const BAR_STEPS: u64 = 1000;
+
+/// Measures all engines.
+///
+/// # Errors
+/// What the run lacks, or a file that cannot be written; a failing engine is a result.
+pub(crate) fn run(args: &RunArgs) -> Result<Results, String> {
+    let kinds = preflight::check(args)?;
+    let work = WorkDir::make(&args.dir)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let told = interrupted.clone();
+    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
+        .map_err(|error| format!("catching interruptions: {error}"))?;
+    let mut run = Run::new(args, &kinds, work, interrupted);
+    run.announce()?;
+    run.all(&kinds)?;
+    Ok(run.results)
+}
+
+/// A directory of this run's own; removed when dropped.
+struct WorkDir(PathBuf);
+
+impl WorkDir {
+    fn make(dir: &Path) -> Result<WorkDir, String> {
+        let path = dir.join(format!("bench-compare-{}", std::process::id()));
+        let failed = |error| format!("cannot make {}: {error}", path.display());
+        fs::create_dir(&path).map_err(failed)?;
+        // Children have the same working directory, but an engine might change it.
+        let path = path.canonicalize().map_err(failed)?;
+        Ok(WorkDir(path))
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        // What is left is seen by its name.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Run<'a> {
+    args: &'a RunArgs,
+    work: WorkDir,
+    interrupted: Arc<AtomicBool>,
+    bar: ProgressBar,
+    steps_done: u64,
+    results: Results,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        args: &'a RunArgs,
+        kinds: &[Kind],
+        work: WorkDir,
+        interrupted: Arc<AtomicBool>,
+    ) -> Run<'a> {
+        let memory_limit = match Limit::make("bench-compare-trial", args.memory) {
+            Ok(_) => "cgroup v2, page cache included".to_owned(),
+            Err(why) => format!(
+                "none ({why}): engines that keep their data in the page cache had more than the rest"
+            ),
+        };
+        let each = args.workloads.len() as u64 * BAR_STEPS;
+        let bar = ProgressBar::new(u64::from(args.repeat) * kinds.len() as u64 * each);
+        let style = ProgressStyle::with_template("{wide_bar} {percent} % {eta} {msg}");
+        Run {
+            args,
+            work,
+            interrupted,
+            bar: match style {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            },
+            steps_done: 0,
+            results: Results {
+                engines: kinds.iter().map(|kind| kind.name.to_owned()).collect(),
+                measured: Vec::new(),
+                failures: Vec::new(),
+                memory_limit,
+                interrupted: false,
+            },
+        }
+    }
+
+    fn announce(&self) -> Result<(), String> {
+        let (args, config) = (self.args, self.args.config());
+        let text = format!(
+            "{} of data in each store: {} keys of {} bytes ({}), values of {} bytes; {} threads, \
+             durability {}, {} of memory, {} repeats\nengines: {}\nmemory limit: {}",
+            show_bytes(args.data_bytes()),
+            thousands(args.num as f64),
+            config.key_bytes,
+            config.keys,
+            config.value_bytes,
+            config.threads,
+            config.durability,
+            show_bytes(args.memory),
+            args.repeat,
+            self.results.engines.join(", "),
+            self.results.memory_limit
+        );
+        crate::print(&text)
+    }
+
+    fn all(&mut self, kinds: &[Kind]) -> Result<(), String> {
+        for repeat in 1..=self.args.repeat {
+            for kind in kinds {
+                self.one(kind.name, repeat)?;
+                if self.interrupted.load(Ordering::Relaxed) {
+                    self.results.interrupted = true;
+                    self.bar.finish_and_clear();
+                    return Ok(());
+                }
+            }
+        }
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Measures one engine once. What a child measured before it failed counts.
+    fn one(&mut self, engine: &str, repeat: u32) -> Result<(), String> {
+        let store = self.work.0.join(format!("{engine}-{repeat}"));
+        let printed = store.with_extension("stderr");
+        fs::create_dir(&store).map_err(|error| format!("{}: {error}", store.display()))?;
+        let group = Limit::make(
+            &format!("bench-compare-{}", std::process::id()),
+            self.args.memory,
+        );
+        let outcome = self.start(engine, &store, &printed, group.as_ref().ok());
+        let outcome = outcome.and_then(|child| self.follow(child, engine, repeat));
+        let steps = self.args.workloads.len() as u64 * BAR_STEPS;
+        self.steps_done += steps;
+        self.bar.set_position(self.steps_done);
+        if let (Err(why), false) = (outcome, self.interrupted.load(Ordering::Relaxed)) {
+            self.results.failures.push(Failure {
+                engine: engine.to_owned(),
+                repeat,
+                why: format!("{why}{}", last_lines(&printed)),
+            });
+            self.write()?;
+        }
+        fs::remove_dir_all(&store).map_err(|error| format!("{}: {error}", store.display()))
+    }
+
+    /// The program calls itself with the same arguments, so that parent and child agree on them.
+    fn start(
+        &self,
+        engine: &str,
+        store: &Path,
+        printed: &Path,
+        group: Option<&Limit>,
+    ) -> Result<Child, String> {
+        let program = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
+        let errors = File::create(printed).map_err(|error| format!("its errors: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1));
+        command.arg("--child").arg(engine);
+        command.arg("--child-dir").arg(store);
+        if let Some(group) = group {
+            command.arg("--child-group").arg(group.dir());
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(errors);
+        command.spawn().map_err(|error| format!("start: {error}"))
+    }
+
+    /// Takes what a child says until it ends.
+    fn follow(&mut self, mut child: Child, engine: &str, repeat: u32) -> Result<(), String> {
+        let lines = read_lines(&mut child);
+        let (mut place, mut end) = (0, None);
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                // It may have ended by itself; both are an end.
+                let _ = child.kill();
+            }
+            match lines.recv_timeout(LOOK_EVERY) {
+                Ok(Message::Row(fields)) => {
+                    self.results.measured.push(Measured {
+                        engine: engine.to_owned(),
+                        repeat,
+                        place,
+                        fields,
+                    });
+                    place += 1;
+                    self.write()?;
+                }
+                Ok(Message::Progress {
+                    workload,
+                    ops,
+                    permille,
+                    seconds,
+                }) => {
+                    let done = self.steps_done + place as u64 * BAR_STEPS + permille;
+                    self.bar.set_position(done);
+                    let rate = thousands(ops as f64 / seconds.max(1e-3));
+                    let message = format!("{engine} {workload}: {rate} ops/s");
+                    self.bar.set_message(message);
+                }
+                Ok(Message::Failed(why)) => end = Some(Err(why)),
+                Ok(Message::Done) => end = Some(Ok(())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let status = child.wait().map_err(|error| format!("wait: {error}"))?;
+        end.unwrap_or_else(|| Err(format!("its process ended early: {status}")))
+    }
+
+    /// Writes the results so far, so that nothing is lost whatever comes.
+    fn write(&self) -> Result<(), String> {
+        let Some(path) = &self.args.json else {
+            return Ok(());
+        };
+        let failed = |error| format!("cannot write {}: {error}", path.display());
+        let mut file = File::create(path).map_err(failed)?;
+        writeln!(file, "{:#}", self.results.to_json()).map_err(failed)
+    }
+}
+
+/// The messages of a child; ends when its standard output does.
+fn read_lines(child: &mut Child) -> Receiver<Message> {
+    let (sender, receiver) = mpsc::channel();
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let Some(message) = Message::from_line(&line) else {
+                    continue;
+                };
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    receiver
+}
+
+/// What a process printed last to its standard error, to stand behind a reason.
+fn last_lines(printed: &Path) -> String {
+    let text = fs::read(printed).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let skipped = lines.len().saturating_sub(LAST_LINES);
+    let last = lines.into_iter().skip(skipped);
+    last.map(|line| format!("\n    {line}")).collect()
+}

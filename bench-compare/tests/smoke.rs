@@ -1,0 +1,192 @@
+//! Every engine that was built in against a model: what was put is read back, what was deleted is
+//! gone, scans are ordered, and all of it still holds for the program that runs the workloads.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use heliox_bench::{DurabilityMode, Engine, KeyFamily, KeyGen, ValueGen};
+use heliox_bench_compare::engines::{Setup, BUILT_IN};
+
+const KEYS: u64 = 400;
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 100;
+
+fn setup(dir: &Path, durability: DurabilityMode) -> Setup {
+    Setup {
+        dir: dir.to_owned(),
+        durability,
+        memory_bytes: 64 << 20,
+        data_bytes: 1 << 20,
+        key_bytes: KEY_BYTES,
+        value_bytes: VALUE_BYTES,
+        threads: 4,
+    }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Writes, overwrites, writes a batch and deletes, on engine and model alike.
+fn write(engine: &dyn Engine, model: &mut Model) {
+    let keys = KeyGen::new(KeyFamily::Random, KEY_BYTES, 1).unwrap();
+    let values = ValueGen::new(VALUE_BYTES, 1);
+    let entry = |index: u64, version: u64| {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        keys.key(index, &mut key);
+        values.value(index, version, &mut value);
+        (key, value)
+    };
+    let puts = (0..KEYS).map(|index| entry(index, 0));
+    let overwrites = (0..KEYS).step_by(3).map(|index| entry(index, 1));
+    for (key, value) in puts.chain(overwrites) {
+        engine.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    let batch: Vec<_> = (KEYS - 50..KEYS + 50)
+        .map(|index| entry(index, 2))
+        .collect();
+    engine.put_batch(&batch).unwrap();
+    model.extend(batch);
+    // The last is not there.
+    for index in (0..KEYS).step_by(7).chain([KEYS + 1000]) {
+        let (key, _) = entry(index, 0);
+        engine.delete(&key).unwrap();
+        model.remove(&key);
+    }
+}
+
+fn compare(name: &str, engine: &dyn Engine, model: &Model) {
+    let keys = KeyGen::new(KeyFamily::Random, KEY_BYTES, 1).unwrap();
+    let (mut all, mut value) = (Vec::new(), b"left over".to_vec());
+    for index in 0..KEYS + 100 {
+        let mut key = Vec::new();
+        keys.key(index, &mut key);
+        let found = engine.get(&key, &mut value).unwrap();
+        assert_eq!(found.then_some(&value), model.get(&key), "{name}: {index}");
+        all.push(key);
+    }
+    let seen = engine.multi_get(&all).unwrap();
+    assert_eq!(seen.entries, model.len() as u64, "{name}");
+    assert_eq!(seen.bytes, seen.entries * (KEY_BYTES + VALUE_BYTES) as u64);
+    for (from, count) in [(vec![1], 10_000), (vec![0x80], 20), (all[0].clone(), 1)] {
+        let mut scanned = Vec::new();
+        let mut each = |key: &[u8], value: &[u8]| scanned.push((key.to_vec(), value.to_vec()));
+        engine.scan(&from, count, &mut each).unwrap();
+        let expected = model.range(from.clone()..).take(count);
+        let expected: Vec<_> = expected.map(|(k, v)| (k.clone(), v.clone())).collect();
+        assert_eq!(scanned, expected, "{name}: scan of {count} from {from:?}");
+    }
+}
+
+#[test]
+fn every_engine_keeps_to_the_model() {
+    for kind in BUILT_IN {
+        for durability in DurabilityMode::ALL {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = (kind.open)(&setup(dir.path(), durability)).unwrap();
+            let name = format!("{}, {durability}", kind.name);
+            assert_eq!(engine.name(), kind.name);
+            let mut model = Model::new();
+            write(engine.as_ref(), &mut model);
+            compare(&name, engine.as_ref(), &model);
+            engine.settle().unwrap();
+            compare(&name, engine.as_ref(), &model);
+            engine.close().unwrap();
+        }
+    }
+}
+
+fn program(dir: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-compare"));
+    command.args(["run", "--memory", "64M", "--dir"]).arg(dir);
+    command.arg("--json").arg(dir.join("out.json"));
+    command
+        .args(more)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+fn results(dir: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(dir.join("out.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn all_engines_run_all_workloads_and_find_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let workloads = "fillseq,fillrandom,fillbatch,overwrite,readrandom,multireadrandom,\
+        readmissing,readwhilewriting,seekrandom,scan,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f,\
+        deleterandom,readrandom";
+    let line = ["--workloads", workloads, "--num", "2000", "--threads", "2"];
+    let output = program(dir.path(), &line).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let rows = results(dir.path());
+    let count = workloads.split(',').count();
+    assert_eq!(rows.len(), count * BUILT_IN.len(), "{text}");
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!(row["engine"], BUILT_IN[at / count].name);
+        // Equal keys on every engine, so equal finds; what is inserted meanwhile is seen or not.
+        let ours = &rows[at % count];
+        assert_eq!(row["found"], ours["found"], "{row}");
+        assert_eq!(row["user_bytes"].is_null(), ours["user_bytes"].is_null());
+    }
+    // One file is left: the results.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_was_measured_before_an_interruption_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = ["--engines", "heliox", "--num", "5000"];
+    let endless = ["--workloads", "fillseq,readrandom", "--duration", "1h"];
+    let child = program(dir.path(), &[line, endless].concat())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let written = || std::fs::read_to_string(dir.path().join("out.json"));
+    while !written().is_ok_and(|text| text.contains("fillseq")) {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("Interrupted") && !text.contains("FAILED"),
+        "{text}"
+    );
+    assert_eq!(results(dir.path()).len(), 1);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_before_it_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for (line, reason) in [
+        (["--engines", "oracle", "--num", "1K"], "oracle"),
+        (["--engines", "heliox", "--num", "1G"], "--num"),
+        (["--memory", "900T", "--num", "1K"], "--memory"),
+        (["--num", "1K", "--key-size", "1"], "--num"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bench-compare"));
+        command.args([
+            "run",
+            "--workloads",
+            "fillseq",
+            "--value-size",
+            "1M",
+            "--dir",
+        ]);
+        let output = command.arg(dir.path()).args(line).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(reason), "{line:?}: {text}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
