@@ -74,6 +74,8 @@ struct Run<'a> {
     args: &'a RunArgs,
     work: WorkDir,
     interrupted: Arc<AtomicBool>,
+    /// A group was made on trial, so each engine gets one.
+    limited: bool,
     bar: ProgressBar,
     steps_done: u64,
     results: Results,
@@ -86,10 +88,14 @@ impl<'a> Run<'a> {
         work: WorkDir,
         interrupted: Arc<AtomicBool>,
     ) -> Run<'a> {
-        let memory_limit = match Limit::make("bench-compare-trial", args.memory) {
-            Ok(_) => "cgroup v2, page cache included".to_owned(),
-            Err(why) => format!(
-                "none ({why}): engines that keep their data in the page cache had more than the rest"
+        let (limited, memory_limit) = match limit(args) {
+            Ok(_) => (true, "cgroup v2, page cache included".to_owned()),
+            Err(why) => (
+                false,
+                format!(
+                    "none ({why}): engines that keep their data in the page cache have more than \
+                     the rest"
+                ),
             ),
         };
         let each = args.workloads.len() as u64 * BAR_STEPS;
@@ -99,6 +105,7 @@ impl<'a> Run<'a> {
             args,
             work,
             interrupted,
+            limited,
             bar: match style {
                 Ok(style) => bar.with_style(style),
                 Err(_) => bar,
@@ -154,11 +161,8 @@ impl<'a> Run<'a> {
         let store = self.work.0.join(format!("{engine}-{repeat}"));
         let printed = store.with_extension("stderr");
         fs::create_dir(&store).map_err(|error| format!("{}: {error}", store.display()))?;
-        let group = Limit::make(
-            &format!("bench-compare-{}", std::process::id()),
-            self.args.memory,
-        );
-        let outcome = self.start(engine, &store, &printed, group.as_ref().ok());
+        let group = self.limited.then(|| limit(self.args)).transpose()?;
+        let outcome = self.start(engine, &store, &printed, group.as_ref());
         let outcome = outcome.and_then(|child| self.follow(child, engine, repeat));
         let steps = self.args.workloads.len() as u64 * BAR_STEPS;
         self.steps_done += steps;
@@ -247,6 +251,14 @@ impl<'a> Run<'a> {
         let mut file = File::create(path).map_err(failed)?;
         writeln!(file, "{:#}", self.results.to_json()).map_err(failed)
     }
+}
+
+/// A control group for one child of this run.
+fn limit(args: &RunArgs) -> Result<Limit, String> {
+    Limit::make(
+        &format!("bench-compare-{}", std::process::id()),
+        args.memory,
+    )
 }
 
 /// The messages of a child; ends when its standard output does.

@@ -29,8 +29,8 @@ const REST_LIMIT_MICROS: u64 = 300_000_000;
 struct RocksDb {
     name: &'static str,
     db: DB,
+    write: WriteOptions,
     log: bool,
-    sync: bool,
 }
 
 pub(super) fn open(setup: &Setup) -> Result<Box<dyn Engine>, EngineError> {
@@ -80,21 +80,16 @@ fn start(
     setup: &Setup,
     options: &Options,
 ) -> Result<Box<dyn Engine>, EngineError> {
+    let log = setup.durability != DurabilityMode::None;
+    let mut write = WriteOptions::default();
+    write.disable_wal(!log);
+    write.set_sync(setup.durability == DurabilityMode::Sync);
     Ok(Box::new(RocksDb {
         name,
         db: DB::open(options, &setup.dir)?,
-        log: setup.durability != DurabilityMode::None,
-        sync: setup.durability == DurabilityMode::Sync,
+        write,
+        log,
     }))
-}
-
-impl RocksDb {
-    fn write_options(&self) -> WriteOptions {
-        let mut options = WriteOptions::default();
-        options.disable_wal(!self.log);
-        options.set_sync(self.sync);
-        options
-    }
 }
 
 impl Engine for RocksDb {
@@ -103,7 +98,7 @@ impl Engine for RocksDb {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        Ok(self.db.put_opt(key, value, &self.write_options())?)
+        Ok(self.db.put_opt(key, value, &self.write)?)
     }
 
     fn put_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError> {
@@ -111,11 +106,11 @@ impl Engine for RocksDb {
         for (key, value) in entries {
             batch.put(key, value);
         }
-        Ok(self.db.write_opt(&batch, &self.write_options())?)
+        Ok(self.db.write_opt(&batch, &self.write)?)
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
-        Ok(self.db.delete_opt(key, &self.write_options())?)
+        Ok(self.db.delete_opt(key, &self.write)?)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, EngineError> {

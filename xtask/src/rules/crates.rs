@@ -264,7 +264,7 @@ mod tests {
             let text = "[dependencies]\na = \"1\"\nb = { path = \"x\" }\n";
             let tree = Tree::of(&[(*path, text)]);
             assert_eq!((pinned(&tree).len(), documented(&tree).len()), (1, 1));
-            assert_eq!(pinned(&tree)[0].path, *path);
+            assert_eq!(pinned(&tree)[0].file, *path);
         }
     }
 }
