@@ -142,12 +142,15 @@ mod tests {
             interrupted: true,
         };
         let text = show(&results, &[Workload::FillSeq]);
-        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+        let line = |name: &str| {
+            let start = format!("│ {name}");
+            text.lines().find(|line| line.starts_with(&start)).unwrap()
+        };
         for expected in ["2,000", "1.00", "100 %", "10.0"] {
-            assert!(line("heliox ").contains(expected), "{expected}: {text}");
+            assert!(line("heliox").contains(expected), "{expected}: {text}");
         }
         assert!(line("lmdb").contains("0.25"), "{text}");
-        assert!(line("redb ").contains("FAILED"), "{text}");
+        assert!(line("redb").contains("FAILED"), "{text}");
         for expected in [
             "redb, repeat 1: disk full",
             "none: no groups",
