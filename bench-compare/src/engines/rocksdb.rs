@@ -106,7 +106,7 @@ impl Engine for RocksDb {
         for (key, value) in entries {
             batch.put(key, value);
         }
-        Ok(self.db.write_opt(&batch, &self.write)?)
+        Ok(self.db.write_opt(batch, &self.write)?)
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
