@@ -44,6 +44,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Results, String> {
     ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
         .map_err(|error| format!("catching interruptions: {error}"))?;
     let mut run = Run::new(args, &kinds, work, interrupted);
+    // Results of an earlier run are not taken for this one's.
+    run.write()?;
     run.announce()?;
     run.all(&kinds)?;
     Ok(run.results)
