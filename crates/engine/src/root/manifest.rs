@@ -177,6 +177,8 @@ pub(super) struct Intent {
     file: File,
     /// What a creation or restore that did not end was about to make.
     earlier: Option<(Making, Manifest)>,
+    /// What the file held when it was taken.
+    found: Vec<u8>,
     announced: bool,
 }
 
@@ -222,13 +224,15 @@ impl Intent {
             .read_to_end(&mut text)
             .map_err(|error| Error::io("read", &path, error))?;
         // Text that does not decode was not durable, so no volume was touched yet.
-        let (making, text) = Making::of(&text);
-        let earlier = Manifest::decode(&path, text).ok().map(|m| (making, m));
+        let (making, decoded) = Making::of(&text);
+        let earlier = Manifest::decode(&path, decoded).ok();
+        let earlier = earlier.map(|manifest| (making, manifest));
         Ok(Intent {
             dir: dir.to_owned(),
             path,
             file,
             earlier,
+            found: text,
             announced: false,
         })
     }
@@ -263,10 +267,30 @@ impl Intent {
         let failed = |error| Error::io("write", &self.path, error);
         // From here on, whatever is in the file must stay for the next creation to see.
         self.announced = true;
-        self.file.set_len(0).map_err(failed)?;
-        self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        self.file.write_all(&text).map_err(failed)?;
+        // A process that ends here must not leave files of which nothing tells what they are.
+        if self.found != text {
+            self.remove_earlier_files()?;
+            self.file.set_len(0).map_err(failed)?;
+            self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
+            self.file.write_all(&text).map_err(failed)?;
+        }
         self.file.sync_all().map_err(failed)?;
+        sync_dir(&self.dir)
+    }
+
+    /// Removes the files in this directory that an unfinished creation or restore has made.
+    fn remove_earlier_files(&self) -> Result<()> {
+        let volumes = self.earlier.iter().flat_map(|(_, m)| &m.volumes);
+        let is_here = |volume: &&PathBuf| volume.file_name() == Some(volume.as_os_str());
+        for volume in volumes.filter(is_here) {
+            let path = self.dir.join(volume);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove what was left unfinished", &path, error));
+                }
+                _ => {}
+            }
+        }
         sync_dir(&self.dir)
     }
 
@@ -404,6 +428,32 @@ mod tests {
         let intent = Intent::take(dir.path()).unwrap();
         assert_eq!(intent.earlier_uuid(), Some(sample().uuid));
         holder.join().unwrap();
+    }
+
+    /// A process that ends while it announces must leave no file of which nothing tells whose it is.
+    #[test]
+    fn an_announcement_is_not_rewritten_while_files_depend_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let mut intent = Intent::take(dir.path()).unwrap();
+        intent.announce(Making::Restore, &sample()).unwrap();
+        drop(intent);
+        std::fs::write(&data, "half").unwrap();
+
+        let mut again = Intent::take(dir.path()).unwrap();
+        let long_ago = std::time::UNIX_EPOCH;
+        again.file.set_modified(long_ago).unwrap();
+        again.announce(Making::Restore, &sample()).unwrap();
+        let modified = again.file.metadata().unwrap().modified().unwrap();
+        assert_eq!(modified, long_ago, "it was written anew");
+        assert!(data.exists());
+        drop(again);
+
+        let mut other = Intent::take(dir.path()).unwrap();
+        let mut manifest = sample();
+        manifest.uuid.0[0] ^= 1;
+        other.announce(Making::Restore, &manifest).unwrap();
+        assert!(!data.exists(), "it belongs to what was announced before");
     }
 
     #[test]
