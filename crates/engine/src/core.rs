@@ -37,9 +37,26 @@ use crate::vitals::Vitals;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) location: Location,
-    /// An order that was given before the index was asked, or that of the record meant: a segment
-    /// that began later holds other records at the location.
-    pub(crate) asked: SeqNo,
+    /// When the index was asked.
+    pub(crate) asked: Asked,
+}
+
+/// What was so before the index was asked, by which an answer is known to be outdated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Asked {
+    /// An order that was given before, or that of the record meant: a segment that began later holds
+    /// other records at the location.
+    pub(crate) seq: SeqNo,
+    /// How often intervals of range deletes had been dropped: one dropped since was swept first, and
+    /// the entry with it.
+    pub(crate) dropped: u64,
+}
+
+impl Asked {
+    /// For a place that is known by its record's order, where the index does not matter.
+    pub(crate) fn of(seq: SeqNo) -> Asked {
+        Asked { seq, dropped: 0 }
+    }
 }
 
 impl Head {
@@ -47,7 +64,7 @@ impl Head {
     pub(crate) fn of(appended: &Appended) -> Head {
         Head {
             location: appended.location,
-            asked: appended.seq,
+            asked: Asked::of(appended.seq),
         }
     }
 }
@@ -240,9 +257,17 @@ impl Core {
         self.log.with_table(|table| table.iter().map(live).sum())
     }
 
+    /// To be taken before the index is asked.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            seq: self.log.last_seq(),
+            dropped: self.ranges.dropped(),
+        }
+    }
+
     /// Puts the tombstones that the index holds in line for their sweep.
     pub(crate) fn find_tombstones(&self) {
-        let asked = self.log.last_seq();
+        let asked = self.asked();
         let mut tombstones = self.tombstones.lock();
         self.index.for_each_entry(&mut |entry| {
             if entry.tombstone {

@@ -225,7 +225,7 @@ pub(crate) fn reap(core: &Core) -> Result<bool> {
 fn reap_one(core: &Core, dead: DeadHead) -> Result<()> {
     let at = core::Head {
         location: dead.location,
-        asked: dead.death,
+        asked: core::Asked::of(dead.death),
     };
     let record = with_scratch(|scratch| {
         let record = fetch(core, at, scratch)?;

@@ -4,10 +4,10 @@ use heliox_format::ids::{KeyspaceId, Location};
 use heliox_format::record::Record;
 use heliox_index::{Matches, PreparedKey};
 
-use crate::core::Core;
+use crate::core::{Asked, Core};
 use crate::error::{Error, Result};
 use crate::large;
-use crate::read::{self, is_gone, is_visible, note_read, View};
+use crate::read::{self, is_gone, is_outdated, is_visible, note_read, View};
 
 /// What is known of a key after a pass.
 #[derive(Clone)]
@@ -27,13 +27,14 @@ pub(crate) fn run(
 ) -> Result<Vec<Option<Vec<u8>>>> {
     let prepared: Vec<PreparedKey<'_>> = keys.iter().map(|k| core.prepare(keyspace, k)).collect();
     let mut matches: Vec<Matches> = Vec::with_capacity(keys.len());
+    let asked = core.asked();
     core.index.lookup_many(&prepared, &mut matches);
     let mut answers: Vec<Answer> = prepared
         .iter()
         .zip(&matches)
-        .map(|(key, found)| first_look(core, key, found))
+        .map(|(key, found)| first_look(core, key, found, asked))
         .collect();
-    read_wanted(core, &prepared, &mut answers)?;
+    read_wanted(core, &prepared, &mut answers, asked)?;
     let operations = core.counters.operations();
     operations.gets.add(keys.len() as u64);
     let mut values = Vec::with_capacity(keys.len());
@@ -48,19 +49,21 @@ pub(crate) fn run(
     Ok(values)
 }
 
-fn first_look(core: &Core, key: &PreparedKey<'_>, matches: &Matches) -> Answer {
+fn first_look(core: &Core, key: &PreparedKey<'_>, matches: &Matches, asked: Asked) -> Answer {
     match matches[..] {
         [] => Answer::Value(None),
-        [entry] => match read::look_in_cache(core, entry.location, |r| judge(core, key, r)) {
-            Some(answer) => answer,
-            None => Answer::Wanted(entry.location),
-        },
+        [entry] => {
+            match read::look_in_cache(core, entry.location, |r| judge(core, key, r, asked)) {
+                Some(answer) => answer,
+                None => Answer::Wanted(entry.location),
+            }
+        }
         _ => Answer::Slow,
     }
 }
 
 /// What the newest record of an entry says, if it needs no second look.
-fn judge(core: &Core, key: &PreparedKey<'_>, record: &Record<'_>) -> Answer {
+fn judge(core: &Core, key: &PreparedKey<'_>, record: &Record<'_>, asked: Asked) -> Answer {
     let is_own = record.key == key.key() && record.header.keyspace == key.keyspace();
     if !is_own || record.header.chunked || !is_visible(core, record, View::Latest) {
         return Answer::Slow;
@@ -68,10 +71,18 @@ fn judge(core: &Core, key: &PreparedKey<'_>, record: &Record<'_>) -> Answer {
     if is_gone(core, record, View::Latest) {
         return Answer::Value(None);
     }
+    if is_outdated(core, asked) {
+        return Answer::Slow;
+    }
     Answer::Value(Some(record.value.to_vec()))
 }
 
-fn read_wanted(core: &Core, keys: &[PreparedKey<'_>], answers: &mut [Answer]) -> Result<()> {
+fn read_wanted(
+    core: &Core,
+    keys: &[PreparedKey<'_>],
+    answers: &mut [Answer],
+    asked: Asked,
+) -> Result<()> {
     let wanted: Vec<(usize, Location)> = answers
         .iter()
         .enumerate()
@@ -90,7 +101,7 @@ fn read_wanted(core: &Core, keys: &[PreparedKey<'_>], answers: &mut [Answer]) ->
             if let Ok(Some(found)) = found {
                 note_read(core, locations[n], &found);
                 let i = wanted[n].0;
-                answers[i] = judge(core, &keys[i], &found.record);
+                answers[i] = judge(core, &keys[i], &found.record, asked);
             }
         })
     })?;

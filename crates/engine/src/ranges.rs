@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_format::limits::RANGE_DELETES_MAX;
-use heliox_sync::atomic::{AtomicUsize, Ordering};
+use heliox_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use heliox_sync::{RwLock, RwLockReadGuard};
 
 use crate::canary::{is, Canary};
@@ -51,6 +51,8 @@ pub(crate) struct Intervals(BTreeMap<KeyspaceId, Vec<RangeState>>);
 #[derive(Default)]
 pub(crate) struct Ranges {
     count: AtomicUsize,
+    /// How often intervals were dropped.
+    dropped: AtomicU64,
     ranges: RwLock<Intervals>,
 }
 
@@ -115,6 +117,7 @@ impl Ranges {
         }
         Ranges {
             count,
+            dropped: AtomicU64::new(0),
             ranges: RwLock::new(intervals),
         }
     }
@@ -171,6 +174,11 @@ impl Ranges {
         let ranges = self.ranges.read();
         let is_gone = ranges.any(keyspace, key, |r| r.seq > version);
         (!is_gone).then_some(ranges)
+    }
+
+    /// How often intervals may have been dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::SeqCst)
     }
 
     /// All intervals in their order, for a checkpoint.
@@ -234,6 +242,8 @@ impl Ranges {
     /// that displaced it.
     pub(crate) fn drop_done(&self, checkpointed_cut: u64, oldest_snapshot: Option<SeqNo>) {
         let mut ranges = self.ranges.write();
+        // Before any is gone: a reader that misses one sees that it must ask the index again.
+        self.dropped.fetch_add(1, Ordering::SeqCst);
         for own in ranges.0.values_mut() {
             own.retain(|r| {
                 let covered = r.swept.is_some_and(|s| s.cut <= checkpointed_cut)

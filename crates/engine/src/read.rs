@@ -17,7 +17,7 @@ use heliox_log::sums::{difference, Settlement};
 use heliox_sync::thread;
 use smallvec::SmallVec;
 
-use crate::core::{Core, Head};
+use crate::core::{Asked, Core, Head};
 use crate::error::Result;
 use crate::snapshots::DeadVersion;
 
@@ -86,7 +86,7 @@ pub(crate) fn get(
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<bool> {
     for attempt in 0..RETRIES_MAX {
-        let asked = core.log.last_seq();
+        let asked = core.asked();
         let matches = core.index.lookup(key);
         let answer = match matches[..] {
             [] => return Ok(false),
@@ -169,7 +169,7 @@ pub(crate) fn follow_chain(
     let Some(record) = fetch(core, head, scratch)? else {
         return Ok(Chain::Stale);
     };
-    let mut older = match look(core, key, view, &record, sink)? {
+    let mut older = match look(core, key, view, head, &record, sink)? {
         Look::Answer(answer) => return Ok(answer),
         Look::Older(older) => older,
     };
@@ -177,7 +177,7 @@ pub(crate) fn follow_chain(
         let Some(record) = read_version(core, dead, scratch)? else {
             break;
         };
-        older = match look(core, key, view, &record.record(), sink)? {
+        older = match look(core, key, view, head, &record.record(), sink)? {
             Look::Answer(answer) => return Ok(answer),
             Look::Older(older) => older,
         };
@@ -265,6 +265,7 @@ fn look(
     core: &Core,
     key: &PreparedKey<'_>,
     view: View,
+    head: Head,
     record: &Record<'_>,
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<Look> {
@@ -278,6 +279,9 @@ fn look(
     let version = record.version();
     if is_gone(core, record, view) {
         return Ok(Look::Answer(Chain::Deleted(version)));
+    }
+    if is_outdated(core, head.asked) {
+        return Ok(Look::Answer(Chain::Stale));
     }
     sink(record)?;
     Ok(Look::Answer(Chain::Value(version)))
@@ -304,6 +308,12 @@ pub(crate) fn is_gone(core: &Core, record: &Record<'_>, view: View) -> bool {
             record.version(),
             view.limit(),
         )
+}
+
+/// True if an interval of a range delete was dropped since the index was asked: it may have covered
+/// what was found. To be asked last.
+pub(crate) fn is_outdated(core: &Core, asked: Asked) -> bool {
+    core.ranges.dropped() != asked.dropped
 }
 
 /// The next older record of the chain, with the order that displaced it.
@@ -345,10 +355,10 @@ pub(crate) fn fetch<'s>(
     Ok(found.map(|f| f.record))
 }
 
-/// True if the segment began after the order `asked`: what was read of it since may be of another
+/// True if the segment began after the index was asked: what was read of it since may be of another
 /// record than the one meant, or of a checkpoint.
-pub(crate) fn is_reused(core: &Core, segment: SegmentId, asked: SeqNo) -> bool {
-    core.log.views().first_seq(segment) > asked
+pub(crate) fn is_reused(core: &Core, segment: SegmentId, asked: Asked) -> bool {
+    core.log.views().first_seq(segment) > asked.seq
 }
 
 /// Runs `work` with the thread's memory for reads.
@@ -441,7 +451,7 @@ fn read_dead(core: &Core, dead: DeadVersion, scratch: &mut Scratch) -> Result<Op
     }
     let mut last = None;
     loop {
-        let asked = core.log.last_seq();
+        let asked = core.asked();
         let copy = core.snapshots.copy_of(dead);
         // A copy that cannot be read was moved on meanwhile; it is gone if it is still named so.
         let Some(location) = copy.filter(|_| copy != last) else {
@@ -597,7 +607,7 @@ pub(crate) fn look_up_present_in_batch(
 
 fn look_up(core: &Core, key: &PreparedKey<'_>, in_batch: bool) -> Result<Option<Present>> {
     for attempt in 0..RETRIES_MAX {
-        let asked = core.log.last_seq();
+        let asked = core.asked();
         let matches = core.index.lookup(key);
         let seen: SmallVec<[Location; 2]> = matches.iter().map(|e| e.location).collect();
         match with_scratch(|scratch| present_of(core, key, &seen, asked, scratch))? {
@@ -633,7 +643,7 @@ fn present_of(
     core: &Core,
     key: &PreparedKey<'_>,
     seen: &[Location],
-    asked: SeqNo,
+    asked: Asked,
     scratch: &mut Scratch,
 ) -> Result<Option<PresentParts>> {
     let (mut parts, mut newest) = (PresentParts::default(), SeqNo::ZERO);

@@ -14,12 +14,12 @@ use heliox_index::{Direction, Next, PreparedKey, ScanBatch, ScanEntry, ScanFrom}
 use heliox_log::read::ReadBuf;
 use heliox_log::LogError;
 
-use crate::core::{Core, Head};
+use crate::core::{Asked, Core, Head};
 use crate::error::{Error, ErrorKind, Result};
 use crate::large;
 use crate::read::{
-    back_off, follow_chain, is_gone, is_reused, is_visible, note_read, with_scratch, Chain,
-    OwnedRecord, View,
+    back_off, follow_chain, is_gone, is_outdated, is_reused, is_visible, note_read, with_scratch,
+    Chain, OwnedRecord, View,
 };
 use crate::snapshot::SnapshotGuard;
 
@@ -166,7 +166,7 @@ impl Scan {
 
     /// Reads the next entries; false if some of them moved meanwhile and the step must be repeated.
     fn step(&mut self) -> Result<bool> {
-        let asked = self.core.log.last_seq();
+        let asked = self.core.asked();
         self.ask_index();
         let mut entries = std::mem::take(&mut self.batch.entries);
         let found = entries.len();
@@ -203,7 +203,7 @@ impl Scan {
     fn read_records(
         &mut self,
         entries: &mut Vec<ScanEntry>,
-        asked: SeqNo,
+        asked: Asked,
     ) -> Result<Option<Vec<OwnedRecord>>> {
         let locations: Vec<Location> = entries.iter().map(|e| e.entry.location).collect();
         let mut records: Vec<Option<OwnedRecord>> = vec![None; locations.len()];
@@ -256,7 +256,7 @@ impl Scan {
         &self,
         entries: &[ScanEntry],
         records: Vec<OwnedRecord>,
-        asked: SeqNo,
+        asked: Asked,
     ) -> Result<Option<Visible>> {
         let view = View::At(self.snapshot.seq());
         let mut seen: Vec<Seen> = Vec::with_capacity(records.len());
@@ -338,6 +338,9 @@ impl Scan {
         if is_visible(core, &record, view) {
             let version = record.version();
             let gone = is_gone(core, &record, view);
+            if is_outdated(core, place.asked) {
+                return Ok(Versioned::Stale);
+            }
             return Ok(Versioned::Seen(version, (!gone).then_some(head)));
         }
         let key = PreparedKey::new(core.hash_seed, head.header.keyspace, &head.key);

@@ -66,7 +66,7 @@ enum Evidence {
 type Seen = SmallVec<[Location; 2]>;
 
 fn evidence(core: &Core, key: &PreparedKey<'_>, dead: &OwnedRecord) -> Result<(Evidence, Seen)> {
-    let asked = core.log.last_seq();
+    let asked = core.asked();
     let matches = core.index.lookup(key);
     let seen: Seen = matches.iter().map(|e| e.location).collect();
     let version = dead.record().version();

@@ -202,7 +202,7 @@ fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bo
     let mut entries = ENTRIES_FIRST;
     loop {
         let from = ScanFrom::At(&cursor);
-        let asked = core.log.last_seq();
+        let asked = core.asked();
         core.index
             .scan(from, Direction::Forward, entries, &mut batch);
         *looked += batch.entries.len();
