@@ -171,9 +171,12 @@ impl World {
             }
             ErrorKind::Io | ErrorKind::Failed | ErrorKind::Full => {
                 let is_failed = self.media.has_failed() || self.store_failed();
-                if is_failed {
-                    self.is_failed = true;
-                    self.model.maybe(changes);
+                self.is_failed |= is_failed;
+                match self.store_failed() {
+                    true => self.model.maybe(changes),
+                    // Others may be acknowledged after it, with it or without.
+                    false if is_failed => self.model.forget(&changes),
+                    false => {}
                 }
                 self.expect_fault(what, error)
             }
