@@ -118,11 +118,9 @@ fn learn_expiries(core: &Core) -> bool {
         core.counters.gc_bytes_read.add(scanner.loaded_bytes());
         while let Some(item) = scanner.next() {
             if let Scanned::Record { record, .. } = item {
-                record
-                    .header
-                    .expiry_ms
-                    .into_iter()
-                    .for_each(|e| expiries.add(e));
+                if let Some(expiry_ms) = record.header.expiry_ms {
+                    expiries.add(expiry_ms);
+                }
             }
         }
         core.ahead.give_back(scanner);
@@ -301,9 +299,7 @@ fn best_victim(
             true => table.expired(id, now),
             false => 0,
         };
-        let gain = |id: &SegmentId, s: &Segment| gain(core, s, expired(*id, s), copies.get(id));
-        let score = |id: &SegmentId, s: &Segment| {
-            let gain = gain(id, s);
+        let score = |s: &Segment, gain: u64| {
             let age = u64::from(next_birth.0 - s.birth.0);
             let cost = 2 * segment_bytes - gain;
             (((u128::from(gain) * u128::from(age)) << 20) / u128::from(cost)) as u64
@@ -314,11 +310,11 @@ fn best_victim(
                 && s.live() > 0
                 && s.last_seq < pending
                 && !core.findings.is_quarantined(s.birth)
-                && gain(id, s) >= gain_min
         });
         candidates
-            .max_by_key(|(id, s)| (first == Some(*id), score(id, s)))
-            .map(|(id, s)| (id, *s, gain(&id, s)))
+            .map(|(id, s)| (id, *s, gain(core, s, expired(id, s), copies.get(&id))))
+            .filter(|(_, _, gain)| *gain >= gain_min)
+            .max_by_key(|(id, s, gain)| (first == Some(*id), score(s, *gain)))
     })
 }
 

@@ -241,15 +241,19 @@ impl Ranges {
     /// that was taken before the sweep's end may still reach a covered version through the record
     /// that displaced it.
     pub(crate) fn drop_done(&self, checkpointed_cut: u64, oldest_snapshot: Option<SeqNo>) {
+        let is_done = |r: &RangeState| {
+            let covered = r.swept.is_some_and(|s| s.cut <= checkpointed_cut)
+                || is(Canary::RangeDeleteTooEarly);
+            covered && !is_seen(r, oldest_snapshot)
+        };
         let mut ranges = self.ranges.write();
+        if !ranges.iter().any(is_done) {
+            return;
+        }
         // Before any is gone: a reader that misses one sees that it must ask the index again.
         self.dropped.fetch_add(1, Ordering::SeqCst);
         for own in ranges.0.values_mut() {
-            own.retain(|r| {
-                let covered = r.swept.is_some_and(|s| s.cut <= checkpointed_cut)
-                    || is(Canary::RangeDeleteTooEarly);
-                !covered || is_seen(r, oldest_snapshot)
-            });
+            own.retain(|r| !is_done(r));
             find_furthest(own);
         }
         ranges.0.retain(|_, own| !own.is_empty());

@@ -10,17 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{differences, dump, value, Rng};
-use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Simulation, Step, Store};
+use common::{differences, dump, name, value, Clock, Rng};
+use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Step, Store};
 
 const STORE_BYTES: u64 = 66 << 20;
 const VALUE_BYTES: usize = 4000;
 /// Longest that anything here may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn name(n: u64) -> Vec<u8> {
-    format!("key{n:08}").into_bytes()
-}
 
 /// Puts keys until so many segments are left.
 fn fill(store: &Store, ks: &Keyspace, segments_left: u64) -> u64 {
@@ -69,6 +65,16 @@ impl Door {
     }
 }
 
+/// Lets everybody go home, also when the test fails: nothing waits for ever.
+struct GoHome<'a>(&'a Door, &'a AtomicBool);
+
+impl Drop for GoHome<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+        self.1.store(true, Ordering::Relaxed);
+    }
+}
+
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
@@ -101,6 +107,7 @@ fn writers_wait_for_a_backup_that_stands_still_and_go_on_after_it() {
         AtomicU64::new(0),
     );
     std::thread::scope(|scope| {
+        let _home = GoHome(&door, &stop);
         let inner = Arc::clone(&door);
         let options = when_copying(move || inner.pass());
         let (inner, into) = (&store, &set);
@@ -130,7 +137,6 @@ fn writers_wait_for_a_backup_that_stands_still_and_go_on_after_it() {
         wait_until("the writers go on", || {
             done.load(Ordering::Relaxed) > halted + 2000
         });
-        stop.store(true, Ordering::Relaxed);
     });
     whole(&set);
     let backed_up = common::small(common::memory(STORE_BYTES));
@@ -139,34 +145,10 @@ fn writers_wait_for_a_backup_that_stands_still_and_go_on_after_it() {
     assert_eq!(dump(&restored)["a"].len() as u64, keys);
 }
 
-/// Time that passes only when somebody waits.
-struct Clock(Mutex<Duration>);
-
-impl Simulation for Clock {
-    fn elapsed(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.elapsed().as_millis() as u64
-    }
-
-    fn sleep(&self, time: Duration) {
-        *self.0.lock().unwrap() += time;
-    }
-
-    fn fill_random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-
-    fn breathe(&self) {}
-}
-
 #[test]
 fn a_writer_that_waited_in_vain_is_told_of_the_backup_and_nothing_is_lost() {
     let dir = tempfile::tempdir().unwrap();
-    let options = common::small(common::memory(STORE_BYTES))
-        .simulation(Arc::new(Clock(Mutex::new(Duration::ZERO))));
+    let options = common::small(common::memory(STORE_BYTES)).simulation(Clock::new());
     let store = Store::open("", &options).unwrap();
     let ks = store.create_keyspace("a").unwrap();
     let keys = fill(&store, &ks, 9);
@@ -202,7 +184,7 @@ fn a_writer_that_waited_in_vain_is_told_of_the_backup_and_nothing_is_lost() {
 fn roomy_for_snapshots() -> (Store, Keyspace) {
     let options = common::small(common::memory(STORE_BYTES))
         .memory_budget_bytes(256 << 20)
-        .simulation(Arc::new(Clock(Mutex::new(Duration::ZERO))));
+        .simulation(Clock::new());
     let store = Store::open("", &options).unwrap();
     let ks = store.create_keyspace("a").unwrap();
     (store, ks)

@@ -5,48 +5,14 @@
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{dump, value, Rng};
-use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Simulation, Store, WriteOptions};
+use common::{dump, name, value, Clock, Rng};
+use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Store, WriteOptions};
 
 const STORE_BYTES: u64 = 66 << 20;
 const VALUE_BYTES: usize = 4000;
 const LARGE_BYTES: usize = 3 << 20;
-
-fn name(n: u64) -> Vec<u8> {
-    format!("key{n:08}").into_bytes()
-}
-
-/// Time that passes only when somebody waits, or as the test says.
-struct Clock(Mutex<Duration>);
-
-impl Clock {
-    fn new() -> Arc<Clock> {
-        Arc::new(Clock(Mutex::new(Duration::from_secs(1))))
-    }
-}
-
-impl Simulation for Clock {
-    fn elapsed(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.elapsed().as_millis() as u64
-    }
-
-    fn sleep(&self, time: Duration) {
-        *self.0.lock().unwrap() += time;
-    }
-
-    fn fill_random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-
-    fn breathe(&self) {}
-}
 
 fn open(options: &Options) -> (Store, Keyspace) {
     let store = Store::open("", options).unwrap();

@@ -272,19 +272,18 @@ impl World {
     fn opened_damaged(&mut self, found: &Found) -> Checked {
         let least = self.model.silent_from(self.media.rots());
         let rule = |s, k: &Key, w, f| self.is_allowed(s, k, w, f);
-        match self.model.prefix_of(found, self.now_ms(), &rule) {
+        let lost = match self.model.prefix_of(found, self.now_ms(), &rule) {
             Ok(kept) if kept >= least => {
                 self.note_hidden(found);
                 self.model.crash(kept);
+                None
             }
-            Ok(kept) => {
-                self.expect_told(format!("steps {kept} to {least} were synced and are gone"))?;
-                self.model.adopt(found);
-            }
-            Err(words) => {
-                self.expect_told(words)?;
-                self.model.adopt(found);
-            }
+            Ok(kept) => Some(format!("steps {kept} to {least} were synced and are gone")),
+            Err(words) => Some(words),
+        };
+        if let Some(words) = lost {
+            self.expect_told(words)?;
+            self.model.adopt(found);
         }
         self.note_returned(found);
         Ok(())

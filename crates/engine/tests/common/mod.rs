@@ -2,9 +2,10 @@
 #![allow(dead_code, unreachable_pub)] // no test uses all of it
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use heliox::{ErrorKind, KeySource, Keyspace, Media, Options, Store};
+use heliox::{ErrorKind, KeySource, Keyspace, Media, Options, Simulation, Store};
 use heliox_media::MemoryMedia;
 
 /// Seeded choices (splitmix64): the same seed gives the same test.
@@ -73,6 +74,35 @@ pub fn own_key(i: u64) -> Vec<u8> {
     own.truncate(200);
     own.extend((i as u32).to_be_bytes());
     own
+}
+
+/// Time that passes only when somebody waits, or as the test says.
+pub struct Clock(pub Mutex<Duration>);
+
+impl Clock {
+    pub fn new() -> Arc<Clock> {
+        Arc::new(Clock(Mutex::new(Duration::from_secs(1))))
+    }
+}
+
+impl Simulation for Clock {
+    fn elapsed(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.elapsed().as_millis() as u64
+    }
+
+    fn sleep(&self, time: Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn breathe(&self) {}
 }
 
 /// Key number `n` where all that counts is that keys differ.
