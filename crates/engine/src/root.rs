@@ -42,6 +42,9 @@ use manifest::{Intent, Making, Manifest, MANIFEST_NAME};
 pub(crate) use restore::{Ground, Restored};
 use volume::Volume;
 
+/// The generation of the superblock that a making writes; each write of an opened store has a larger one.
+pub(crate) const FIRST_GENERATION: u64 = 1;
+
 /// What is known of the superblock copies on media.
 #[derive(Clone, Copy, Debug)]
 struct Copies {

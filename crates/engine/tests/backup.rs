@@ -15,6 +15,7 @@ use common::{differences, dump, key, value, Rng, State};
 use heliox::{
     BackupOptions, BackupReport, Batch, Durability, ErrorKind, Media, Options, Step, Store,
 };
+use heliox_format::label::HEAD_BYTES;
 use heliox_media::{MemoryMedia, RecordingMedia};
 
 const STORE_BYTES: u64 = 66 << 20;
@@ -349,10 +350,10 @@ fn nothing_of_a_later_state_comes_back_on_a_used_device() {
         store.step_of(Step::Seal).unwrap();
     }
     store.sync().unwrap();
-    // The process ends without a close; the label is wiped, and the backup restored.
+    // The process ends without a close; the head is wiped, and the backup restored.
     let used = Arc::new(MemoryMedia::clone(&place.media));
     std::mem::forget(store);
-    used.poke(0, &[0; 4096]).unwrap();
+    used.poke(0, &[0; HEAD_BYTES as usize]).unwrap();
     restore(&place.set(), None, used.clone()).unwrap();
     same(&state, &state_of(Arc::new(MemoryMedia::clone(&used))));
     // Runs of it that end in disorder find their own records, and no others.

@@ -270,3 +270,24 @@ fn a_segment_whose_first_write_went_astray_stops_the_store() {
     ];
     holds(&setup, &events);
 }
+
+/// The label was read from elsewhere, twice: nothing seemed to be on the volume, and a new store was made
+/// over the old one.
+#[test]
+fn a_label_that_is_not_read_makes_no_new_store_over_the_old_one() {
+    let setup = Setup {
+        families: 148,
+        device_mib: 80,
+        exact: true,
+        ..setup(74_161_322_751_870)
+    };
+    let events = [
+        CreateSpace(1),
+        CheckpointNow,
+        Batch(6_030_522_083_400_316_337, 8, 144, Synced),
+        Batch(4_904_105_186_466_262_234, 16, 55, Bounded),
+        ArmOpen(0, Fault::MisdirectRead(0, 15)),
+        ArmOpen(0, Fault::MisdirectRead(2, 55)),
+    ];
+    holds(&setup, &events);
+}

@@ -15,6 +15,7 @@ use heliox_format::superblock::{CheckpointRoot, Cut, Superblock, CUTS_MAX};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::root::FIRST_GENERATION;
 
 const TITLE: &str = "Heliox backup: the segment files of one state of a store. Do not edit.";
 /// The version of sets and manifests.
@@ -71,7 +72,7 @@ impl Manifest {
     pub(super) fn restored(&self, uuid: StoreUuid, runs_ahead: u32, segments: u32) -> Superblock {
         let mut made = self.superblock.clone();
         made.uuid = uuid;
-        made.generation += 1;
+        made.generation = FIRST_GENERATION;
         made.clean = false;
         made.segments = segments;
         if made.cuts.len() < CUTS_MAX {
@@ -352,7 +353,7 @@ mod tests {
         };
         assert_eq!(made.cuts.last(), Some(&expected));
         assert_eq!((made.incarnation, made.segments), (Incarnation(1004), 32));
-        assert!(!made.clean && made.generation == 4);
+        assert!(!made.clean && made.generation == FIRST_GENERATION);
     }
 
     /// A store restored from it could not be opened.

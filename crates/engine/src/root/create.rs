@@ -17,7 +17,7 @@ use heliox_media::STRIPE_BYTES;
 use super::keys::first_keys;
 use super::manifest::{sync_dir, Intent, Making, Manifest};
 use super::volume::Volume;
-use super::Root;
+use super::{Root, FIRST_GENERATION};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Settings, SEGMENTS_MIN};
 
@@ -142,7 +142,7 @@ fn unfinished_uuid(first: &Volume) -> Option<StoreUuid> {
     let written = |&offset: &u64| {
         let block = first.read_block(offset).ok()?;
         let superblock = Superblock::decode(offset, &block).ok()?;
-        (superblock.generation == 1).then_some(superblock.uuid)
+        (superblock.generation == FIRST_GENERATION).then_some(superblock.uuid)
     };
     SUPERBLOCK_OFFSETS.iter().find_map(written)
 }
@@ -258,7 +258,7 @@ fn write_heads(
     let root = Root::assemble(place, uuid, volumes, shape.volume_bytes)?;
     let superblock = Superblock {
         uuid,
-        generation: 1,
+        generation: FIRST_GENERATION,
         incarnation: Incarnation(0),
         clean: true,
         unit_shift: unit_shift_for(shape.segment_bytes * u64::from(shape.segments)),

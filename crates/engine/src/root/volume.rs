@@ -9,8 +9,10 @@ use std::sync::Arc;
 use heliox_format::ids::{MediaClass, StoreUuid};
 use heliox_format::label::{Label, HEAD_BYTES, LABEL_OFFSET};
 use heliox_format::limits::BLOCK_BYTES;
+use heliox_format::superblock::{Superblock, SUPERBLOCK_OFFSETS};
 use heliox_media::{AlignedBuf, FileMedia, FileOptions, IoMode, Media, StripedMedia, STRIPE_BYTES};
 
+use super::FIRST_GENERATION;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A volume and its name for messages.
@@ -139,27 +141,48 @@ impl Volume {
     /// Refuses a volume that belongs to a store, other than to the unfinished one `own`.
     pub(super) fn check_unused(&self, own: Option<StoreUuid>) -> Result<()> {
         let found = match self.label() {
-            Ok(None) => return Ok(()),
-            Ok(Some(label)) if Some(label.uuid) == own => return Ok(()),
-            Ok(Some(label)) => format!(
+            Ok(None) => self.store_without_label(own)?,
+            Ok(Some(label)) if Some(label.uuid) == own => None,
+            Ok(Some(label)) => Some(format!(
                 "volume {} of {} of store {}",
                 label.volume, label.volumes, label.uuid
-            ),
+            )),
             Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Version) => {
-                format!("a label that does not decode ({error})")
+                Some(format!("a label that does not decode ({error})"))
             }
             Err(error) => return Err(error),
         };
+        let Some(found) = found else {
+            return Ok(());
+        };
         let name = &self.name;
         let how = if self.by_path {
-            format!(": dd if=/dev/zero of={name} bs=4096 count=1 conv=notrunc,fsync")
+            format!(": dd if=/dev/zero of={name} bs={HEAD_BYTES} count=1 conv=notrunc,fsync")
         } else {
-            ", its first 4096 bytes".to_owned()
+            format!(", its first {HEAD_BYTES} bytes")
         };
         Err(Error::new(
             ErrorKind::StoreExists,
-            format!("{name}: carries {found}; open that store, or, if its data is not needed (or its creation in another directory did not end), wipe the label{how}"),
+            format!("{name}: carries {found}; open that store, or, if its data is not needed (or its creation in another directory did not end), wipe its head{how}"),
         ))
+    }
+
+    /// The store whose label was overwritten, or was not read as it is: its superblock is there. One that
+    /// was never opened is of a store whose making did not end, since the label comes last.
+    fn store_without_label(&self, own: Option<StoreUuid>) -> Result<Option<String>> {
+        for offset in SUPERBLOCK_OFFSETS {
+            let superblock = match Superblock::decode(offset, &self.read_block(offset)?) {
+                Ok(superblock) => superblock,
+                Err(_) => continue,
+            };
+            if superblock.generation > FIRST_GENERATION && Some(superblock.uuid) != own {
+                return Ok(Some(format!(
+                    "no label, but a superblock of store {}",
+                    superblock.uuid
+                )));
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn short(&self, needed_bytes: u64, what: &str) -> Error {

@@ -85,7 +85,9 @@ fn devices_are_striped_labelled_and_checked_by_name() {
 fn the_advice_to_wipe_a_label_is_enough() {
     let dir = Dir::new();
     let devices = settings(Options::new().devices(dir.devices(&["d"])));
-    let (root, old) = Root::create(&dir.path("s"), &devices).unwrap();
+    let (root, mut old) = Root::create(&dir.path("s"), &devices).unwrap();
+    old.generation += 1; // it was opened
+    root.write_superblock(&old).unwrap();
     drop(root);
     refused(
         Root::create(&dir.path("t"), &devices),
@@ -99,7 +101,14 @@ fn the_advice_to_wipe_a_label_is_enough() {
         ErrorKind::StoreExists,
         &["does not decode", "dd if"],
     );
+    // Who wiped no more than the label may have done so by mistake.
     poke(&dir.path("d"), 0, &[0; 4096]);
+    refused(
+        Root::create(&dir.path("t"), &devices),
+        ErrorKind::StoreExists,
+        &["no label", &old.uuid.to_string(), "bs=1048576 count=1"],
+    );
+    poke(&dir.path("d"), 0, &[0; HEAD_BYTES as usize]);
     let (root, new) = Root::create(&dir.path("t"), &devices).unwrap();
     assert_ne!(new.uuid, old.uuid);
     drop(root);
