@@ -27,6 +27,8 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("backup", Layer::Frame),
     ("hostile", Layer::Frame),
     ("write", Layer::Verb),
+    ("admit", Layer::Verb),
+    ("room", Layer::Verb),
     ("read", Layer::Verb),
     ("scan", Layer::Verb),
     ("gc", Layer::Verb),
@@ -77,6 +79,11 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
 pub const SIDEWAYS: &[(&str, &str)] = &[
     // One append, one install, shared by put, GC, healing and replay.
     ("*", "write"),
+    // One door for all that is written.
+    ("*", "admit"),
+    // Where collection gains nothing, sweeps may.
+    ("room", "gc"),
+    ("room", "sweep"),
     // One get, shared by iterators and by whatever depends on the present value.
     ("*", "read"),
     // Large values are read, written and dropped in one place.

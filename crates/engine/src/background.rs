@@ -13,6 +13,7 @@ use std::time::Duration;
 use heliox_log::LogError;
 use heliox_sync::thread::{Builder, JoinHandle};
 
+use crate::admit::FLUSH_DIVISOR;
 use crate::checkpoint;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,10 +21,10 @@ use crate::events::EventKind;
 use crate::gc;
 use crate::large;
 use crate::options::Durability;
+use crate::room::make_room;
 use crate::scrub;
 use crate::sweep;
 use crate::watch;
-use crate::write::FLUSH_DIVISOR;
 
 /// A checkpoint may cost this share of what is written: one part in so many.
 const CHECKPOINT_COST_DIVISOR: u64 = 7;
@@ -62,7 +63,7 @@ pub enum Step {
 pub(crate) fn run_step(core: &Arc<Core>, step: Step) -> Result<bool> {
     match step {
         Step::Flush => flush_step(core).map(|()| true),
-        Step::Collect => collect_step(core),
+        Step::Collect => make_room(core),
         Step::Upkeep => upkeep_step(core).map(|()| true),
         Step::Sweep => sweep::step(core),
         Step::Checkpoint => checkpoint_step(core),
@@ -179,7 +180,7 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
     while !core.signals.is_stopped() {
         core.signals.gc.listen(COLLECT_TICK);
         while gc::is_due(core) && !core.signals.is_stopped() {
-            let gained = collect_step(core)?;
+            let gained = make_room(core)?;
             core.signals.room.ring();
             if !gained {
                 break;
@@ -188,22 +189,6 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
         core.ahead.clear();
     }
     Ok(())
-}
-
-/// Does one bounded piece of collection.
-pub(crate) fn collect_step(core: &Core) -> Result<bool> {
-    unless_full(core, gc::step(core))
-}
-
-/// A lack of room is no failure of the store: deletes and collection may still make some.
-fn unless_full(core: &Core, done: Result<bool>) -> Result<bool> {
-    match done {
-        Err(error) if error.kind() == ErrorKind::Full => {
-            core.space.set_stuck(true);
-            Ok(false)
-        }
-        other => other,
-    }
 }
 
 fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
@@ -228,8 +213,11 @@ pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
 
 /// Writes a checkpoint that nobody waits for.
 fn checkpoint_step(core: &Core) -> Result<bool> {
-    let written = checkpoint::run(core, checkpoint::Pace::Gentle, false);
-    unless_full(core, written.map(|()| true))
+    match checkpoint::run(core, checkpoint::Pace::Gentle, false) {
+        // No failure of the store: deletes and collection may still make room for it.
+        Err(error) if error.kind() == ErrorKind::Full => Ok(false),
+        written => written.map(|()| true),
+    }
 }
 
 /// A checkpoint is due when the log has grown so much that its cost is a small share, or when swept

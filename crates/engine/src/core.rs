@@ -108,8 +108,8 @@ pub(crate) struct Core {
     /// The run before did not end in order: large values without a head may be left.
     pub(crate) orphans_due: AtomicBool,
     pub(crate) closed: AtomicBool,
-    /// One step of collection, for a writer at the wall: the flows above `write` fill it in.
-    pub(crate) collect: fn(&Core) -> Result<bool>,
+    /// For a writer at the wall: the flow that makes room stands above `admit`.
+    pub(crate) make_room: fn(&Core) -> Result<bool>,
     /// When a sync must begin for the sake of `bounded` writes, in milliseconds of the environment.
     pub(crate) sync_due_ms: AtomicU64,
     /// Bytes that the log had written when the newest checkpoint was begun.
@@ -335,7 +335,7 @@ impl Core {
         if self.pins.take_off(id) {
             self.give_back(id);
             // Collection may have found nothing to do only because this one was held.
-            self.space.set_stuck(false);
+            self.space.note_garbage();
         }
     }
 

@@ -17,11 +17,11 @@ use heliox_format::ids::{Birth, Location, SegmentId};
 use heliox_log::LogError;
 use heliox_sync::MutexGuard;
 
+use crate::admit::keep_tail_small;
 use crate::core::Core;
 use crate::error::Result;
 use crate::gc::{move_one, OwnedRecordAt};
 use crate::read::{cached, with_read_buf, OwnedRecord};
-use crate::write::keep_tail_small;
 
 /// Records moved under one hold of the lock.
 const GROUP: usize = 32;

@@ -20,6 +20,7 @@ use heliox_log::segments::Segment;
 use heliox_log::Stream;
 use heliox_sync::atomic::Ordering;
 
+use crate::admit::keep_tail_small;
 use crate::canary::{is, Canary};
 use crate::checkpoint;
 use crate::core::{Core, Head};
@@ -29,7 +30,7 @@ use crate::large;
 use crate::read::{hash_of, older_version, OwnedRecord};
 use crate::snapshots::DeadVersion;
 use crate::strangers::{heal_segment, is_even, mark_kept};
-use crate::write::{append_and_install, keep_tail_small, Expect, Installed};
+use crate::write::{append_and_install, Expect, Installed};
 
 /// Records looked up at a time: what the processor waits for is then fetched for many at once.
 const LOOKUPS: usize = 64;
@@ -42,11 +43,8 @@ const GATHER_GAIN_DIVISOR: u64 = 8;
 /// So much at the end of a segment may be free only because the next record did not fit.
 const UNFIT_BYTES: u64 = RECORD_HEADER_BYTES_MAX as u64 + KEY_BYTES_MAX as u64 + CHUNK_BYTES as u64;
 
-/// Does one bounded piece of collection. True if space was gained or will be.
+/// Does one bounded piece of collection, one at a time. True if space was gained or will be.
 pub(crate) fn step(core: &Core) -> Result<bool> {
-    let Some(_one) = core.gc_lock.try_lock() else {
-        return Ok(false);
-    };
     if let Some(first) = core.log.failure() {
         return Err(crate::error::Error::failed(&first.into()));
     }
@@ -54,13 +52,11 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     if held > 0 && (free + held >= core.space.gc_goal() || free <= core.space.data_floor()) {
         // What a backup is about to give back is enough; or survivors would take what little is
         // free, and give nothing back before it does.
-        core.space.set_stuck(false);
         return Ok(false);
     }
     let has_more = large::reap(core)?;
     let waiting = retire_empty(core)?;
     if waiting.retired > 0 {
-        core.space.set_stuck(false);
         return Ok(true);
     }
     // What waits for a checkpoint comes before what costs more room first; but one checkpoint serves many.
@@ -71,7 +67,6 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         choose_victim(core)
     };
     if let Some(victim) = victim {
-        core.space.set_stuck(false);
         collect_reading_ahead(core, victim)?;
         retire_empty(core)?;
         return Ok(true);
@@ -79,26 +74,16 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     if waiting.for_checkpoint > 0 && core.log.free_segments() <= core.space.gc_goal() {
         checkpoint::run(core, checkpoint::Pace::Fast, false)?;
         if retire_empty(core)?.retired > 0 {
-            core.space.set_stuck(false);
             return Ok(true);
         }
         // What even the checkpoint did not free does not keep others from being collected.
         if let Some(victim) = choose_victim(core).filter(|_| is_tight) {
-            core.space.set_stuck(false);
             collect(core, victim)?;
             retire_empty(core)?;
             return Ok(true);
         }
     }
-    if has_more || learn_expiries(core) {
-        core.space.set_stuck(false);
-        return Ok(true);
-    }
-    // Only what is found at the wall refuses writers there: before it, garbage is still to come.
-    let is_at_wall = core.log.free_segments() <= core.space.data_floor();
-    let is_held = held > 0 || core.pins.held() > 0;
-    core.space.set_stuck(!is_held && is_at_wall);
-    Ok(false)
+    Ok(has_more || learn_expiries(core))
 }
 
 /// Reads when the records of a segment expire that an earlier run filled. True if there was one.
@@ -593,6 +578,7 @@ pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, location: Locatio
         .update(key, &keys, |matches: &[Entry]| match matches {
             [one] if one.location == location => {
                 core.log.note_unlogged_removal(location, key.hash());
+                core.space.note_garbage();
                 (Action::Remove { old: location }, true)
             }
             _ => (Action::Keep, false),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use heliox_format::checkpoint::KeyspaceEntry;
-use heliox_format::ids::KeyspaceId;
+use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_sync::atomic::{AtomicBool, Ordering};
 use heliox_sync::RwLock;
 
@@ -88,20 +88,23 @@ impl Keyspaces {
         Ok(Some(state))
     }
 
-    /// Takes a keyspace away if `append` makes its record; `None` if there is none of the name.
+    /// Takes a keyspace away if `append` makes its record, and gives what that gave; `None` if there is
+    /// none of the name.
     pub(crate) fn remove<E>(
         &self,
         name: &str,
-        append: impl FnOnce(KeyspaceId) -> Result<(), E>,
-    ) -> Result<Option<Arc<KeyspaceState>>, E> {
+        append: impl FnOnce(KeyspaceId) -> Result<Option<SeqNo>, E>,
+    ) -> Result<Option<Option<SeqNo>>, E> {
         let mut inner = self.0.write();
         let Some(state) = inner.by_name.get(name).cloned() else {
             return Ok(None);
         };
-        append(state.id)?;
-        inner.by_name.remove(name);
-        state.dropped.store(true, Ordering::Release);
-        Ok(Some(state))
+        let appended = append(state.id)?;
+        if appended.is_some() {
+            inner.by_name.remove(name);
+            state.dropped.store(true, Ordering::Release);
+        }
+        Ok(Some(appended))
     }
 
     /// What a checkpoint says: all keyspaces and the next id.
@@ -125,9 +128,10 @@ mod tests {
         let ok = |_| Ok::<(), ()>(());
         let first = keyspaces.create("a", ok).unwrap().unwrap();
         assert!(keyspaces.create("a", ok).unwrap().is_none());
-        keyspaces.remove("a", ok).unwrap();
+        let gone = |_| Ok::<_, ()>(Some(SeqNo(7)));
+        assert_eq!(keyspaces.remove("a", gone).unwrap(), Some(Some(SeqNo(7))));
         assert!(first.is_dropped());
-        assert!(keyspaces.remove("a", ok).unwrap().is_none());
+        assert_eq!(keyspaces.remove("a", gone).unwrap(), None);
         let second = keyspaces.create("a", ok).unwrap().unwrap();
         assert_ne!(first.id, second.id);
         assert_ne!(first.id, CHUNKS);
@@ -140,5 +144,14 @@ mod tests {
         assert!(keyspaces.create("a", |_| Err(())).is_err());
         assert!(keyspaces.get("a").is_none());
         assert_eq!(keyspaces.len(), 0);
+        let kept = keyspaces
+            .create("b", |_| Ok::<(), ()>(()))
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            keyspaces.remove("b", |_| Ok::<_, ()>(None)).unwrap(),
+            Some(None)
+        );
+        assert!(!kept.is_dropped() && keyspaces.get("b").is_some());
     }
 }

@@ -14,14 +14,13 @@ use heliox_log::append::Carried;
 use heliox_log::heads::DeadHead;
 use heliox_sync::atomic::Ordering;
 
+use crate::admit::{admit, keep_tail_small};
 use crate::core::{self, Core};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::read::{fetch, get, hash_of, with_scratch, OwnedRecord, View};
 use crate::space::Wish;
-use crate::write::{
-    admit, check_sizes, delete_for_collection, keep_tail_small, put_undurable, Stored,
-};
+use crate::write::{check_sizes, delete_for_collection, put_undurable, Stored};
 
 /// Dead heads looked at in one step.
 const HEADS_PER_STEP: usize = 256;

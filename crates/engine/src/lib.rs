@@ -31,6 +31,7 @@
 //! loses nothing that was promised.
 #![forbid(unsafe_code)]
 
+mod admit;
 mod ahead;
 mod background;
 mod backup;
@@ -67,6 +68,7 @@ mod range_delete;
 mod ranges;
 mod read;
 mod recover;
+mod room;
 mod root;
 mod scan;
 #[cfg(all(test, feature = "shuttle"))]

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use heliox_format::checkpoint::RangeEntry;
-use heliox_format::ids::KeyspaceId;
+use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_format::record::RecordKind;
 use heliox_log::append::NewRecord;
 use heliox_log::{LogError, Stream};
 use heliox_sync::atomic::Ordering;
 
+use crate::admit::{acknowledge, admit};
 use crate::checkpoint;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::space::Wish;
 use crate::sweep::sweep_ranges;
-use crate::write::{acknowledge, admit};
 
 /// How often room is made for one more interval, and how long something that holds it up is waited for
 /// each time.
@@ -32,30 +32,48 @@ pub(crate) fn run(
 ) -> Result<()> {
     let bytes = from.len() + to.map_or(0, <[u8]>::len);
     admit(core, Wish::Delete, bytes)?;
-    admit_interval(core)?;
     let mut value = vec![u8::from(to.is_some())];
     value.extend_from_slice(to.unwrap_or_default());
     let record = NewRecord::new(RecordKind::RangeDelete, keyspace, from, &value);
-    // No batch is half installed around the delete's order.
-    let pass = core.batches.enter();
-    let added = core.ranges.add(|| {
-        let appended = core.log.append(Stream::User, &record)?;
-        Ok::<_, LogError>(RangeEntry {
-            seq: appended.seq,
-            keyspace,
-            from: from.to_vec(),
-            to: to.map(<[u8]>::to_vec),
-        })
+    let seq = with_room(core, || {
+        Ok(core.ranges.add(|| {
+            let appended = core.log.append(Stream::User, &record)?;
+            Ok::<_, LogError>(RangeEntry {
+                seq: appended.seq,
+                keyspace,
+                from: from.to_vec(),
+                to: to.map(<[u8]>::to_vec),
+            })
+        })?)
     })?;
-    drop(pass);
-    // Also when there is no room: then all the more.
-    core.signals.upkeep.ring();
-    acknowledge(core, added.ok_or_else(too_many)?, options)
+    acknowledge(core, seq, options)
+}
+
+/// Adds an interval by `add`, which gives none where there is no room for another: others may take the
+/// room that was made for this one.
+pub(crate) fn with_room(
+    core: &Core,
+    mut add: impl FnMut() -> Result<Option<SeqNo>>,
+) -> Result<SeqNo> {
+    for _ in 0..TRIES {
+        make_room(core)?;
+        // No batch is half installed around the delete's order.
+        let pass = core.batches.enter();
+        let added = add();
+        drop(pass);
+        // Also when there is no room: then all the more.
+        core.signals.upkeep.ring();
+        if let Some(seq) = added? {
+            core.space.note_garbage();
+            return Ok(seq);
+        }
+    }
+    Err(too_many())
 }
 
 /// Sees to it that another range delete may wait for its sweep: where too many do, they are swept now.
 /// Snapshots that keep them from it end, rather than that a range delete is refused.
-pub(crate) fn admit_interval(core: &Core) -> Result<()> {
+fn make_room(core: &Core) -> Result<()> {
     for _ in 0..TRIES {
         if core.ranges.has_room() {
             return Ok(());
@@ -81,6 +99,6 @@ pub(crate) fn admit_interval(core: &Core) -> Result<()> {
 }
 
 /// What is said where as many range deletes wait as may.
-pub(crate) fn too_many() -> Error {
+fn too_many() -> Error {
     Error::full("too many range deletes wait for their sweep; wait a little and try again")
 }

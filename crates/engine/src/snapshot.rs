@@ -47,6 +47,7 @@ impl SnapshotGuard {
 impl Drop for SnapshotGuard {
     fn drop(&mut self) {
         self.core.snapshots.release(self.seq);
+        self.core.space.note_garbage();
     }
 }
 

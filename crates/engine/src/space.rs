@@ -23,6 +23,8 @@ const DELAY_PS_PER_BYTE_MAX: u64 = 200_000;
 
 /// Delays shorter than this are saved up, since a sleep takes longer.
 const DELAY_MIN: Duration = Duration::from_micros(200);
+/// For how long it counts that no room could be made.
+const LOOK_LASTS: Duration = Duration::from_secs(1);
 
 heliox_sync::thread_local! {
     static DELAY_OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
@@ -54,10 +56,8 @@ pub(crate) enum Wish {
 pub(crate) enum Verdict {
     /// Go on, after this delay.
     Go(Duration),
-    /// Wait for collection, then ask again.
+    /// Wait until room has been made, then ask again; or the store is full.
     Wait,
-    /// Collection cannot make room: the store is full.
-    Full,
 }
 
 /// The account of free segments that the flows share.
@@ -67,7 +67,15 @@ pub(crate) struct Space {
     checkpoint_segments: AtomicU64,
     /// Of those, what the checkpoint that is being written has taken.
     taken_segments: AtomicU64,
+    free_seen: AtomicU64,
+    /// The newest look for room found none to make.
     stuck: AtomicBool,
+    /// Somebody looks.
+    looking: AtomicBool,
+    /// Something died, or may be collected that could not be before, since that look began.
+    garbage_since: AtomicBool,
+    /// When it began, in milliseconds of the environment.
+    looked_ms: AtomicU64,
 }
 
 impl Space {
@@ -77,8 +85,21 @@ impl Space {
             segment_bytes,
             checkpoint_segments: AtomicU64::new(1),
             taken_segments: AtomicU64::new(0),
+            free_seen: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
+            looking: AtomicBool::new(false),
+            garbage_since: AtomicBool::new(false),
+            looked_ms: AtomicU64::new(0),
         }
+    }
+
+    /// True if another number of segments was free when a writer asked last: the index may have grown.
+    pub(crate) fn has_changed(&self, free: u64) -> bool {
+        let has_changed = self.free_seen.load(Ordering::Relaxed) != free;
+        if has_changed {
+            self.free_seen.store(free, Ordering::Relaxed);
+        }
+        has_changed
     }
 
     /// Keeps room for a checkpoint of an index of so many bytes.
@@ -98,13 +119,40 @@ impl Space {
         self.taken_segments.store(0, Ordering::Relaxed);
     }
 
-    /// Collection found nothing that would free space, or did again.
-    pub(crate) fn set_stuck(&self, stuck: bool) {
-        self.stuck.store(stuck, Ordering::Release);
+    /// Somebody begins to look for what would make room: nobody is refused meanwhile.
+    pub(crate) fn begin_look(&self, now: Duration) {
+        self.looking.store(true, Ordering::SeqCst);
+        self.looked_ms
+            .store(now.as_millis() as u64, Ordering::Relaxed);
+        self.garbage_since.store(false, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.stuck.load(Ordering::Acquire)
+    /// The look that has begun last found something, or nothing at all.
+    pub(crate) fn end_look(&self, found_nothing: bool) {
+        self.stuck.store(found_nothing, Ordering::SeqCst);
+        self.looking.store(false, Ordering::SeqCst);
+    }
+
+    /// A look that has begun already may not see it, and does not count: there is something to collect.
+    pub(crate) fn note_garbage(&self) {
+        // Nearly always so already: then the line stays with everybody.
+        if !self.garbage_since.load(Ordering::SeqCst) {
+            self.garbage_since.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// True if the newest look found nothing.
+    pub(crate) fn was_stuck(&self) -> bool {
+        self.stuck.load(Ordering::SeqCst)
+    }
+
+    /// True if no room can be made now: by a look that is not long ago, since values expire meanwhile.
+    pub(crate) fn is_stuck(&self, now: Duration) -> bool {
+        let looked = Duration::from_millis(self.looked_ms.load(Ordering::Relaxed));
+        let counts = !self.looking.load(Ordering::SeqCst)
+            && !self.garbage_since.load(Ordering::SeqCst)
+            && now.saturating_sub(looked) <= LOOK_LASTS;
+        counts && self.was_stuck()
     }
 
     /// Free segments that collection may not fill before a checkpoint has been written: the checkpoint's,
@@ -143,11 +191,7 @@ impl Space {
         // What a large batch will fill counts as filled.
         let free = free.saturating_sub(bytes / self.segment_bytes);
         if free <= floor {
-            return if self.is_stuck() {
-                Verdict::Full
-            } else {
-                Verdict::Wait
-            };
+            return Verdict::Wait;
         }
         let (over, zone) = (free - floor, self.slow_zone());
         if over >= zone {
@@ -183,15 +227,40 @@ mod tests {
         }
         assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Wait);
         assert!(matches!(space.ask(Wish::Delete, 30, floor), Verdict::Go(_)));
-        space.set_stuck(true);
-        assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Full);
         let lowest = floor - DELETE_RESERVE_SEGMENTS;
-        assert_eq!(space.ask(Wish::Delete, 30, lowest), Verdict::Full);
+        assert_eq!(space.ask(Wish::Delete, 30, lowest), Verdict::Wait);
         // What a checkpoint takes of its own reserve takes nothing from writers.
         space.take_for_checkpoint();
         assert!(matches!(space.ask(Wish::Data, 1000, floor), Verdict::Go(_)));
-        assert_eq!(space.ask(Wish::Data, 1000, floor - 1), Verdict::Full);
+        assert_eq!(space.ask(Wish::Data, 1000, floor - 1), Verdict::Wait);
         space.end_checkpoint();
-        assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Full);
+        assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Wait);
+    }
+
+    #[test]
+    fn a_look_counts_until_something_dies_or_time_passes() {
+        let space = Space::new(256, 16 << 20);
+        let second = Duration::from_secs(1);
+        space.begin_look(second);
+        assert!(!space.is_stuck(second));
+        space.end_look(true);
+        assert!(space.is_stuck(second) && space.is_stuck(2 * second));
+        assert!(!space.is_stuck(3 * second));
+        space.note_garbage();
+        assert!(!space.is_stuck(second) && space.was_stuck());
+        space.begin_look(3 * second);
+        space.end_look(true);
+        // While the next one looks, and after what it may not have seen.
+        space.begin_look(3 * second);
+        assert!(!space.is_stuck(3 * second) && space.was_stuck());
+        space.note_garbage();
+        space.end_look(true);
+        assert!(!space.is_stuck(3 * second));
+        space.begin_look(3 * second);
+        space.end_look(true);
+        assert!(space.is_stuck(3 * second));
+        space.begin_look(4 * second);
+        space.end_look(false);
+        assert!(!space.is_stuck(4 * second) && !space.was_stuck());
     }
 }

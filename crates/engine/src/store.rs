@@ -13,6 +13,7 @@ use heliox_log::{Log, LogError, LogOptions, Stream};
 use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use heliox_sync::Mutex;
 
+use crate::admit::{acknowledge, admit};
 use crate::ahead::Ahead;
 use crate::background::{run_step, Step, Workers};
 use crate::batch::Batch;
@@ -36,6 +37,7 @@ use crate::pins::Pins;
 use crate::range_delete;
 use crate::ranges::Ranges;
 use crate::recover;
+use crate::room;
 use crate::root::{keys, Root};
 use crate::scrub;
 use crate::signals::Signals;
@@ -172,7 +174,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         first_value_id: recovered.next_value_id,
         orphans_due: AtomicBool::new(!superblock.clean),
         closed: AtomicBool::new(false),
-        collect: gc::step,
+        make_room: room::make_room,
         sync_due_ms: AtomicU64::new(NO_SYNC_DUE),
         log_bytes_at_checkpoint: AtomicU64::new(0),
         findings: Findings::of_words([root.warnings(), &recovered.damage].concat()),
@@ -362,7 +364,7 @@ impl Store {
                 "the store has {KEYSPACES_MAX} keyspaces already"
             )));
         }
-        write::admit(core, Wish::Delete, name.len())?;
+        admit(core, Wish::Delete, name.len())?;
         let mut seq = SeqNo::ZERO;
         let created = core.keyspaces.create(name, |id| {
             let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[1]);
@@ -370,7 +372,7 @@ impl Store {
             Ok::<_, LogError>(())
         })?;
         let state = created.ok_or_else(|| Error::keyspace_exists(name))?;
-        write::acknowledge(core, seq, &WriteOptions::new())?;
+        acknowledge(core, seq, &WriteOptions::new())?;
         Ok(Keyspace {
             core: Arc::clone(core),
             state,
@@ -396,30 +398,25 @@ impl Store {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let core = self.core();
         core.check_open()?;
-        write::admit(core, Wish::Delete, name.len())?;
-        range_delete::admit_interval(core)?;
-        let mut seq = SeqNo::ZERO;
-        let pass = core.batches.enter();
-        // One record drops the name and covers all keys.
-        let removed = core.keyspaces.remove(name, |id| {
-            let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[0]);
-            let added = core.ranges.add(|| {
-                let seq = core.log.append(Stream::User, &record)?.seq;
-                let (from, to) = (Vec::new(), None);
-                Ok::<_, LogError>(RangeEntry {
-                    seq,
-                    keyspace: id,
-                    from,
-                    to,
+        admit(core, Wish::Delete, name.len())?;
+        let seq = range_delete::with_room(core, || {
+            // One record drops the name and covers all keys.
+            let removed = core.keyspaces.remove(name, |id| {
+                let record = NewRecord::new(RecordKind::Keyspace, id, name.as_bytes(), &[0]);
+                core.ranges.add(|| {
+                    let seq = core.log.append(Stream::User, &record)?.seq;
+                    let (from, to) = (Vec::new(), None);
+                    Ok::<_, LogError>(RangeEntry {
+                        seq,
+                        keyspace: id,
+                        from,
+                        to,
+                    })
                 })
             })?;
-            seq = added.ok_or_else(range_delete::too_many)?;
-            Ok::<_, Error>(())
-        });
-        drop(pass);
-        core.signals.upkeep.ring();
-        removed?.ok_or_else(|| Error::unknown_keyspace(name))?;
-        write::acknowledge(core, seq, &WriteOptions::new())
+            removed.ok_or_else(|| Error::unknown_keyspace(name))
+        })?;
+        acknowledge(core, seq, &WriteOptions::new())
     }
 
     /// The names of all keyspaces, in order.
@@ -551,7 +548,7 @@ impl Store {
         crate::background::upkeep_step(core)?;
         let mut done = Ok(false);
         if gc::is_due(core) {
-            done = crate::background::collect_step(core);
+            done = room::make_room(core);
         }
         crate::background::watch_step(core);
         crate::background::deliver(core);

@@ -64,7 +64,11 @@ fn health_now(core: &Core, vitals: &mut Vitals, now_ms: u64) -> Health {
 
 fn full(core: &Core, vitals: &mut Vitals, now_ms: u64) -> Option<Condition> {
     let verdict = core.space.ask(Wish::Data, 0, core.log.free_segments());
-    let since = vitals.since("full", verdict == Verdict::Full, now_ms)?;
+    let since = vitals.since(
+        "full",
+        verdict == Verdict::Wait && core.space.was_stuck(),
+        now_ms,
+    )?;
     let geometry = core.log.geometry();
     let capacity_bytes = geometry.segment_bytes * u64::from(geometry.segments);
     Some(Condition::new(

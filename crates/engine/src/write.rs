@@ -5,8 +5,6 @@
 //! value reads first, unlocked, and then demands that nothing has changed. Nothing is appended that
 //! is not installed.
 
-use std::time::Duration;
-
 use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use heliox_format::record::{Record, RecordKind};
@@ -15,24 +13,16 @@ use heliox_log::append::{Appended, BatchMember, Carried, NewRecord};
 use heliox_log::{LogError, Stream};
 use smallvec::SmallVec;
 
+use crate::admit::{acknowledge, admit, keep_tail_small};
 use crate::batches::BatchPass;
 use crate::canary::{is, Canary};
 use crate::core::{Core, Head};
 use crate::error::{Error, Result};
 use crate::keys::StoreKeys;
-use crate::options::{Durability, WriteOptions};
+use crate::options::WriteOptions;
 use crate::read::{back_off, cache_record, look_up_present, look_up_present_in_batch};
 use crate::read::{Arrival, OwnedRecord, Present};
-use crate::space::{pay_delay, Verdict, Wish};
-
-/// Longest that a writer waits for collection before it is told that the store is full.
-const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How long a writer waits for collection before the oldest snapshot gives way to it.
-const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(2);
-/// The flusher is woken when this part of the tail's share waits to be written.
-pub(crate) const FLUSH_DIVISOR: u64 = 8;
-/// How long a writer listens for the next chunk's write before it looks again.
-const TAIL_WAIT: Duration = Duration::from_millis(5);
+use crate::space::{Verdict, Wish};
 
 /// Under which condition a record is installed.
 pub(crate) enum Expect<'a> {
@@ -138,7 +128,7 @@ pub(crate) fn append_and_install(
         displaced,
     } = &installed
     {
-        keep_in_cache(core, record, appended, *displaced);
+        note_installed(core, record, appended, *displaced);
     }
     Ok(installed)
 }
@@ -208,13 +198,17 @@ fn append_for(
     Ok(appended)
 }
 
-/// Keeps what was written for readers to come; a copy only where its original was kept.
-fn keep_in_cache(
+/// Says that what was displaced is garbage, and keeps what was written for readers to come: a copy only
+/// where its original was kept.
+fn note_installed(
     core: &Core,
     new: &NewRecord<'_>,
     appended: &Appended,
     displaced: Option<Location>,
 ) {
+    if displaced.is_some() {
+        core.space.note_garbage();
+    }
     if core.cache.budget_bytes() == 0 {
         return;
     }
@@ -685,115 +679,9 @@ fn install_member(
     Ok(None)
 }
 
-// ---- admission and acknowledgement ----
-
 fn count_user_bytes(core: &Core, bytes: usize) {
     core.counters
         .operations()
         .user_bytes_written
         .add(bytes as u64);
-}
-
-/// Lets a write of so many bytes begin: waits for room in the tail and in the store. The only
-/// place where a writer waits for background work.
-pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
-    core.check_open()?;
-    if let Some(first) = core.log.failure() {
-        return Err(Error::failed(&first.into()));
-    }
-    wait_for_tail(core)?;
-    let environment = &core.settings.environment;
-    let mut begun: Option<Duration> = None;
-    if wish == Wish::Delete && core.space.is_stuck() {
-        // What it takes away may be collected.
-        core.space.set_stuck(false);
-    }
-    loop {
-        match core.space.ask(wish, bytes as u64, core.log.free_segments()) {
-            Verdict::Go(delay) => {
-                if !delay.is_zero() {
-                    core.signals.gc.ring();
-                    pay_delay(environment, &core.counters, delay);
-                }
-                return Ok(());
-            }
-            // It takes none of the reserves, so it never waits.
-            _ if wish == Wish::Delete && core.log.fits_open_segment(Stream::User, bytes) => {
-                return Ok(());
-            }
-            Verdict::Full if core.is_full_for_good() => return Err(core.full()),
-            Verdict::Full | Verdict::Wait => {
-                core.counters.room_waits.add(1);
-                let now = environment.elapsed();
-                let waited = now - *begun.get_or_insert(now);
-                if waited > ROOM_WAIT_MAX {
-                    return Err(core.full());
-                }
-                // Rather than writers, old snapshots go.
-                if waited > SNAPSHOT_PATIENCE
-                    && core.snapshots.give_up_oldest(now.as_millis() as u64)
-                {
-                    core.space.set_stuck(false);
-                }
-                core.signals.gc.ring();
-                // A writer at the wall helps, or waits for whoever collects.
-                if !(core.collect)(core)? {
-                    environment.listen(&core.signals.room, Duration::from_millis(1));
-                }
-            }
-        }
-    }
-}
-
-/// Waits while the tail holds more unwritten bytes than its share of memory.
-fn wait_for_tail(core: &Core) -> Result<()> {
-    let limit = core.settings.tail_limit_bytes;
-    let unwritten = core.log.unwritten_bytes();
-    if unwritten > limit / FLUSH_DIVISOR {
-        core.signals.flush.ring();
-    }
-    if unwritten <= limit {
-        return Ok(());
-    }
-    if !core.settings.background {
-        return keep_tail_small(core);
-    }
-    // Chunk by chunk, so that no writer waits for more than it must.
-    while core.log.unwritten_bytes() > limit && core.log.failure().is_none() {
-        core.check_open()?;
-        core.signals.flush.ring();
-        core.log.wait_for_write(TAIL_WAIT);
-    }
-    Ok(())
-}
-
-/// Writes full chunks if the tail holds more than its share of memory, instead of waiting for who
-/// writes them.
-pub(crate) fn keep_tail_small(core: &Core) -> Result<()> {
-    if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
-        core.log.write_full_chunks()?;
-    }
-    Ok(())
-}
-
-/// Returns when the write of order `seq` is as durable as asked for.
-pub(crate) fn acknowledge(core: &Core, seq: SeqNo, options: &WriteOptions) -> Result<()> {
-    match options.durability.unwrap_or(core.settings.durability) {
-        Durability::None => Ok(()),
-        Durability::Sync if is(Canary::SyncSkipped) => Ok(()),
-        Durability::Sync => Ok(core.log.sync_to(seq)?),
-        Durability::Bounded { ms, bytes } => wait_for_bound(core, ms, bytes),
-    }
-}
-
-/// Waits while an acknowledgement now would break the bound of an earlier one.
-fn wait_for_bound(core: &Core, ms: u64, bytes: u64) -> Result<()> {
-    let unsynced = core.log.unsynced_bytes();
-    if unsynced * 2 > bytes {
-        core.signals.flush.ring();
-    }
-    if core.owe_sync(ms) || unsynced > bytes {
-        core.sync()?;
-    }
-    Ok(())
 }

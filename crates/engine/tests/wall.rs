@@ -5,6 +5,7 @@
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{dump, name, value, Clock, Rng};
@@ -301,4 +302,101 @@ fn one_checkpoint_serves_many_segments_at_the_wall() {
     }
     let stats = store.stats();
     assert!(stats.checkpoints < 35, "{:?}", stats.entries());
+}
+
+// ---- room that others still have to make ----
+
+#[test]
+fn what_a_range_delete_took_is_room_for_the_next_put() {
+    for background in [false, true] {
+        let options = common::small(common::memory(STORE_BYTES)).background(background);
+        let (store, ks) = open(&options);
+        for round in 0..4 {
+            let fit = fill(&ks);
+            assert!(fit > 5000, "round {round}: {fit}");
+            ks.delete_prefix("").unwrap();
+            let put = ks.put("next", "value");
+            put.unwrap_or_else(|error| panic!("round {round}, {background}: {error}"));
+        }
+        drop(store);
+    }
+}
+
+#[test]
+fn what_a_delete_took_is_room_for_the_next_put() {
+    let (_store, ks) = open(&common::small(common::memory(STORE_BYTES)).background(true));
+    let fit = fill(&ks);
+    for n in 0..fit {
+        ks.delete(name(n)).unwrap();
+        if n > 4000 {
+            let put = ks.put("next", value(n, VALUE_BYTES));
+            put.unwrap_or_else(|error| panic!("after {n} of {fit}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn tombstones_alone_fill_no_store() {
+    for background in [false, true] {
+        let options = common::small(common::memory(STORE_BYTES)).background(background);
+        let (_store, ks) = open(&options);
+        for n in 0..300_000 {
+            let key = format!("{n:050}");
+            let put = ks.put(&key, "");
+            put.unwrap_or_else(|error| panic!("put {n}, {background}: {error}"));
+            ks.delete(&key).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_checkpoint_of_an_index_that_grew_has_its_room() {
+    let options = common::small(common::memory(STORE_BYTES)).memory_budget_bytes(256 << 20);
+    let (store, ks) = open(&options);
+    let mut n = 0u64;
+    let error = loop {
+        match ks.put(n.to_be_bytes(), "") {
+            Ok(()) => n += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(n > 500_000, "{n}");
+    store.checkpoint().unwrap();
+    assert_eq!(ks.iter().keys_only().start().unwrap().count() as u64, n);
+}
+
+#[test]
+fn a_snapshot_that_ends_leaves_room_for_the_next_put() {
+    let (store, ks) = open(&timeless());
+    let fit = fill(&ks);
+    let snapshot = store.snapshot().unwrap();
+    for n in 0..fit / 2 {
+        ks.delete(name(n)).unwrap();
+    }
+    for _ in 0..3 {
+        store.step().unwrap();
+    }
+    drop(snapshot);
+    ks.put("next", value(1, VALUE_BYTES)).unwrap();
+}
+
+#[test]
+fn values_that_expire_leave_room_for_the_next_put() {
+    let clock = Clock::new();
+    let options =
+        common::small(common::memory(STORE_BYTES)).simulation(Arc::clone(&clock) as Arc<_>);
+    let (_store, ks) = open(&options);
+    let expiring = WriteOptions::new().ttl_ms(60_000);
+    let mut n = 0;
+    while ks
+        .put_with(name(n), value(n, VALUE_BYTES), &expiring)
+        .is_ok()
+    {
+        n += 1;
+    }
+    assert!(n > 5000, "{n}");
+    ks.put("next", "value").unwrap_err();
+    *clock.0.lock().unwrap() += Duration::from_secs(61);
+    ks.put("next", "value").unwrap();
 }
