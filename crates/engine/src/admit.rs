@@ -31,23 +31,15 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
     let environment = &core.settings.environment;
     let mut begun: Option<Duration> = None;
     loop {
-        let free = core.log.free_segments();
-        if core.space.has_changed(free) {
-            core.space.expect_checkpoint(core.index.memory_bytes());
-        }
-        match core.space.ask(wish, bytes as u64, free) {
-            Verdict::Go(delay) => {
+        match has_room(core, wish, bytes) {
+            Some(delay) => {
                 if !delay.is_zero() {
                     core.signals.gc.ring();
                     pay_delay(environment, &core.counters, delay);
                 }
                 return Ok(());
             }
-            // It takes none of the reserves, so it never waits.
-            _ if wish == Wish::Delete && core.log.fits_open_segment(Stream::User, bytes) => {
-                return Ok(());
-            }
-            Verdict::Wait => {
+            None => {
                 let now = environment.elapsed();
                 if core.space.is_stuck(now) && core.is_full_for_good() {
                     return Err(core.full());
@@ -70,6 +62,23 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
                 }
             }
         }
+    }
+}
+
+/// The delay at which a write of so many bytes may go on now; none if there is no room for it.
+pub(crate) fn has_room(core: &Core, wish: Wish, bytes: usize) -> Option<Duration> {
+    let free = core.log.free_segments();
+    if core.space.has_changed(free) {
+        core.space.expect_checkpoint(core.index.memory_bytes());
+    }
+    match core.space.ask(wish, bytes as u64, free) {
+        Verdict::Go(delay) => Some(delay),
+        // It takes none of the reserves, so it never waits.
+        Verdict::Wait if wish == Wish::Delete => {
+            let fits = core.log.fits_open_segment(Stream::User, bytes);
+            fits.then_some(Duration::ZERO)
+        }
+        Verdict::Wait => None,
     }
 }
 

@@ -7,13 +7,13 @@
 
 use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use heliox_format::record::{Record, RecordKind};
+use heliox_format::record::{Record, RecordKind, RECORD_HEADER_BYTES_MAX};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::append::{Appended, BatchMember, Carried, NewRecord};
 use heliox_log::{LogError, Stream};
 use smallvec::SmallVec;
 
-use crate::admit::{acknowledge, admit, keep_tail_small};
+use crate::admit::{acknowledge, admit, has_room, keep_tail_small};
 use crate::batches::BatchPass;
 use crate::canary::{is, Canary};
 use crate::core::{Core, Head};
@@ -22,7 +22,7 @@ use crate::keys::StoreKeys;
 use crate::options::WriteOptions;
 use crate::read::{back_off, cache_record, look_up_present, look_up_present_in_batch};
 use crate::read::{Arrival, OwnedRecord, Present};
-use crate::space::{Verdict, Wish};
+use crate::space::Wish;
 
 /// Under which condition a record is installed.
 pub(crate) enum Expect<'a> {
@@ -527,7 +527,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         .iter()
         .map(|m| m.key.len() + m.value.map_or(0, <[u8]>::len))
         .sum();
-    let pass = enter_with_room(core, bytes)?;
+    let pass = enter_with_room(core, members, bytes)?;
     check_index_room(core, members)?;
     let carries = carried_by_commit(core, members, bytes);
     let mut first: Option<SeqNo> = None;
@@ -556,7 +556,9 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
         keep_tail_small(core)?;
     }
     let Some(first) = first else {
-        return Ok(());
+        drop(pass);
+        // What took the values away before may not be durable yet.
+        return acknowledge(core, core.log.last_seq(), options);
     };
     let count_bytes = count.to_le_bytes();
     let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count_bytes);
@@ -592,14 +594,22 @@ fn wait_for_batch(core: &Core) -> Result<()> {
     }
 }
 
-/// Enters the gate with room for so many bytes. Room is asked for again inside: other batches may
-/// have taken it meanwhile, and a batch that has begun cannot be refused.
-fn enter_with_room(core: &Core, bytes: usize) -> Result<BatchPass<'_>> {
+/// Enters the gate with room for so many bytes and records. Room is asked for again inside: other
+/// batches may have taken it meanwhile, and a batch that has begun cannot be refused.
+fn enter_with_room<'c>(
+    core: &'c Core,
+    members: &[Member<'_>],
+    bytes: usize,
+) -> Result<BatchPass<'c>> {
+    let wish = match members.iter().all(|m| m.value.is_none()) {
+        true => Wish::Delete,
+        false => Wish::Data,
+    };
+    let bytes = bytes + (members.len() + 1) * RECORD_HEADER_BYTES_MAX;
     loop {
-        admit(core, Wish::Data, bytes)?;
+        admit(core, wish, bytes)?;
         let pass = core.batches.enter();
-        let free = core.log.free_segments();
-        if let Verdict::Go(_) = core.space.ask(Wish::Data, bytes as u64, free) {
+        if has_room(core, wish, bytes).is_some() {
             return Ok(pass);
         }
     }

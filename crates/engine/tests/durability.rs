@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliox::{Durability, Media, Options, Store, WriteOptions};
+use heliox::{Batch, Durability, Media, Options, Store, WriteOptions};
 use heliox_media::{CrashChoice, MemoryMedia, RecordingMedia};
 
 const BYTES: u64 = 96 << 20;
@@ -82,4 +82,31 @@ fn a_write_without_durability_waits_for_a_sync() {
         .get("k")
         .unwrap();
     assert_eq!(left.unwrap(), b"v");
+}
+
+/// Nothing is written for it, but what was before it is as durable then as was asked for.
+#[test]
+fn a_synced_delete_of_nothing_makes_durable_what_was_before() {
+    for by_batch in [false, true] {
+        let memory = MemoryMedia::new(BYTES, 512).unwrap();
+        let recording = Arc::new(RecordingMedia::new(memory));
+        let store = Store::open("", &options(recording.clone(), Durability::None)).unwrap();
+        let ks = store.create_keyspace("default").unwrap();
+        ks.put("before", "v").unwrap();
+        let synced = WriteOptions::new().durability(Durability::Sync);
+        if by_batch {
+            let mut batch = Batch::new();
+            batch.delete(&ks, "absent");
+            store.write_with(&batch, &synced).unwrap();
+        } else {
+            ks.delete_with("absent", &synced).unwrap();
+        }
+        let survivors = survivors(&recording);
+        let left = survivors
+            .keyspace("default")
+            .unwrap()
+            .get("before")
+            .unwrap();
+        assert_eq!(left.as_deref(), Some(&b"v"[..]), "by batch: {by_batch}");
+    }
 }

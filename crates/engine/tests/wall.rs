@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{dump, name, value, Clock, Rng};
-use heliox::{BackupOptions, ErrorKind, Keyspace, Options, Store, WriteOptions};
+use heliox::{BackupOptions, Batch, ErrorKind, Keyspace, Options, Store, WriteOptions};
 
 const STORE_BYTES: u64 = 66 << 20;
 const VALUE_BYTES: usize = 4000;
@@ -333,6 +333,22 @@ fn what_a_delete_took_is_room_for_the_next_put() {
             put.unwrap_or_else(|error| panic!("after {n} of {fit}: {error}"));
         }
     }
+}
+
+#[test]
+fn a_full_store_takes_batches_of_deletes() {
+    let (store, ks) = open(&timeless());
+    let fit = fill(&ks);
+    for first in (0..fit).step_by(100) {
+        let mut batch = Batch::new();
+        (first..fit.min(first + 100)).for_each(|n| batch.delete(&ks, name(n)));
+        let taken = store.write(&batch);
+        taken.unwrap_or_else(|error| panic!("from {first} of {fit}: {error}"));
+    }
+    assert_eq!(ks.iter().start().unwrap().count(), 0);
+    let mut batch = Batch::new();
+    (0..100).for_each(|n| batch.put(&ks, name(n), value(n, VALUE_BYTES)));
+    store.write(&batch).unwrap();
 }
 
 #[test]
