@@ -145,7 +145,11 @@ pub const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("heliox-bench", &["heliox"]),
-    ("heliox-sim", &["heliox", "heliox-media", "heliox-format"]),
+    // Its keys are chosen by their hashes.
+    (
+        "heliox-sim",
+        &["heliox", "heliox-media", "heliox-format", "heliox-index"],
+    ),
     (
         "heliox-torture",
         &["heliox", "heliox-media", "heliox-format", "heliox-sync"],

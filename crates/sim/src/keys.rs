@@ -7,7 +7,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use heliox_format::ids::KeyspaceId;
+use heliox_index::PreparedKey;
 use heliox_media::Random;
+
+/// More than most runs make.
+const KEYSPACES: u32 = 32;
+const HASH_SEEDS: u64 = 16;
+/// The widest fingerprint, of which a narrower one is a part.
+const FINGERPRINT_MASK: u32 = u32::MAX >> 1;
 
 /// A key, shared by model, history and snapshots.
 pub(crate) type Key = Arc<[u8]>;
@@ -26,6 +34,23 @@ pub(crate) fn table(seed: u64, families: u8, count: u32) -> Vec<Key> {
             key.into()
         })
         .collect()
+}
+
+/// A hash seed under which no two keys have the same fingerprint, in any keyspace that a run is likely to
+/// make. By chance, one run in thousands would have such two, and one of them might be missing until
+/// collection; what is expected of strangers is seen where weak fingerprints make many.
+#[must_use]
+pub(crate) fn hash_seed(seed: u64, keys: &[Key]) -> u64 {
+    let is_free = |hash_seed: &u64| {
+        (0..KEYSPACES).all(|id| {
+            let mut seen = BTreeSet::new();
+            let hash = |key: &Key| PreparedKey::hash_of(*hash_seed, KeyspaceId(id), key);
+            keys.iter()
+                .all(|key| seen.insert((hash(key) >> 32) as u32 & FINGERPRINT_MASK))
+        })
+    };
+    let tries = (0..HASH_SEEDS).map(|n| seed.wrapping_add(n << 32));
+    tries.into_iter().find(is_free).unwrap_or(seed)
 }
 
 /// One key; bit `i` of `families` admits family `i`.
@@ -129,4 +154,20 @@ pub(crate) fn tag_of(bytes: &[u8]) -> u64 {
         *to = *from;
     }
     u64::from_le_bytes(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_keys_of_a_run_share_a_fingerprint() {
+        // Under this seed two of these keys did.
+        let unlucky = 139_243_659_264_664;
+        let keys = table(unlucky, 35, 300);
+        let seed = hash_seed(unlucky, &keys);
+        assert_ne!(seed, unlucky);
+        assert_eq!(hash_seed(seed, &keys), seed);
+        assert_eq!(hash_seed(7, &table(7, 35, 300)), 7);
+    }
 }

@@ -37,6 +37,8 @@ const HIDDEN: [&str; 2] = [
     "has no entry, and nothing says why",
     "has an entry for the older",
 ];
+/// Of a store that nobody weakens.
+const FINGERPRINT_BITS: u32 = 31;
 /// Below so many bits of a fingerprint that is common, and older versions come back.
 const SCARCE_BITS: u32 = 10;
 /// Opens that may fail one after the other: one for each fault that was armed for them, and more.
@@ -77,6 +79,7 @@ impl Counts {
 pub(crate) struct World {
     pub(crate) setup: Setup,
     pub(crate) keys: Vec<Key>,
+    hash_seed: u64,
     pub(crate) clock: Arc<Clock>,
     pub(crate) media: Arc<Array>,
     pub(crate) store: Option<Store>,
@@ -131,9 +134,14 @@ impl World {
     pub(crate) fn new(setup: &Setup, may_rot: bool) -> Result<World, String> {
         let clock = Arc::new(Clock::new(setup.seed));
         let media = Array::new(setup.volumes, setup.device_mib << 20, &clock);
+        let keys = keys::table(setup.seed, setup.families, setup.keys);
         Ok(World {
             setup: *setup,
-            keys: keys::table(setup.seed, setup.families, setup.keys),
+            hash_seed: match setup.fingerprint_bits {
+                FINGERPRINT_BITS if !setup.exact => keys::hash_seed(setup.seed, &keys),
+                _ => setup.seed,
+            },
+            keys,
             media: Arc::new(media.map_err(|e| e.to_string())?),
             clock,
             store: None,
@@ -160,7 +168,7 @@ impl World {
     /// True if a key may be missing, or come back: fingerprints are so weak that keys hide one
     /// another.
     pub(crate) fn has_strangers(&self) -> bool {
-        self.setup.fingerprint_bits < 31 && !self.setup.exact
+        self.setup.fingerprint_bits < FINGERPRINT_BITS && !self.setup.exact
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -181,7 +189,7 @@ impl World {
             .memory_budget_bytes(self.setup.memory_mib << 20)
             .fingerprint_bits(self.setup.fingerprint_bits)
             .exact(self.setup.exact)
-            .hash_seed(self.setup.seed)
+            .hash_seed(self.hash_seed)
             .durability(self.bounded())
             .merge_operator(Arc::new(Mixer))
             .simulation(Arc::clone(&self.clock) as Arc<dyn heliox::Simulation>)
