@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use heliox_bench::size::show_bytes;
-use heliox_bench::thousands;
+use heliox_bench::{rows_to_text, thousands};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::RunArgs;
@@ -251,7 +251,8 @@ impl<'a> Run<'a> {
         };
         let failed = |error| format!("cannot write {}: {error}", path.display());
         let mut file = File::create(path).map_err(failed)?;
-        writeln!(file, "{:#}", self.results.to_json()).map_err(failed)
+        file.write_all(rows_to_text(&self.results.to_json()).as_bytes())
+            .map_err(failed)
     }
 }
 

@@ -60,6 +60,27 @@ impl Latency {
         self.histogram.value_at_percentile(percent) as f64 / 1000.0
     }
 
+    /// The whole distribution as (percent, microseconds): 46 points from 0 to 99.999 %, nine for
+    /// each further nine of the percentage, so that tail and body are told alike; empty without
+    /// calls.
+    #[must_use]
+    pub fn percentiles_us(&self) -> Vec<(f64, f64)> {
+        if self.histogram.is_empty() {
+            return Vec::new();
+        }
+        // Thousandths of a percent that are slower, in whole numbers, so that none is a near miss.
+        let decades = [10_000u32, 1_000, 100, 10, 1];
+        let slower = decades
+            .iter()
+            .flat_map(|step| (2..=10).rev().map(move |i| i * step));
+        let percents = slower
+            .chain([1])
+            .map(|slower| f64::from(100_000 - slower) / 1000.0);
+        percents
+            .map(|percent| (percent, self.percentile_us(percent)))
+            .collect()
+    }
+
     /// The longest call, in microseconds; 0 without calls.
     #[must_use]
     pub fn max_us(&self) -> f64 {
@@ -91,6 +112,27 @@ mod tests {
         close(one.percentile_us(95.0), 950.0);
         close(one.percentile_us(99.9), 999.0);
         close(one.max_us(), 1000.0);
+    }
+
+    #[test]
+    fn the_whole_distribution_is_even_in_nines() {
+        let mut latency = Latency::new().unwrap();
+        assert!(latency.percentiles_us().is_empty());
+        for micros in 1..=1000 {
+            latency.record(Duration::from_micros(micros));
+        }
+        let points = latency.percentiles_us();
+        let percents: Vec<f64> = points.iter().map(|point| point.0).collect();
+        assert_eq!(percents.len(), 46);
+        assert_eq!(&percents[..3], [0.0, 10.0, 20.0]);
+        assert_eq!(&percents[8..12], [80.0, 90.0, 91.0, 92.0]);
+        assert_eq!(&percents[43..], [99.997, 99.998, 99.999]);
+        assert!(points
+            .windows(2)
+            .all(|pair| pair[0] < pair[1] || (pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)));
+        for (percent, micros) in [points[5], points[14]] {
+            close(micros, percent * 10.0);
+        }
     }
 
     #[test]

@@ -24,6 +24,27 @@ pub fn row_to_json(row: &Row) -> Value {
     Value::Object(object)
 }
 
+/// The text of a list of objects with a field a line, so that people can read it and compare two
+/// by `diff`; what is within a field stays on its line.
+#[must_use]
+pub fn rows_to_text(rows: &Value) -> String {
+    let Some(rows) = rows.as_array().filter(|rows| !rows.is_empty()) else {
+        return format!("{rows}\n");
+    };
+    let object = |row: &Value| match row {
+        Value::Object(fields) if !fields.is_empty() => {
+            let line = |(name, value): (&String, &Value)| {
+                format!("    {}: {value}", Value::from(name.as_str()))
+            };
+            let lines: Vec<String> = fields.iter().map(line).collect();
+            format!("  {{\n{}\n  }}", lines.join(",\n"))
+        }
+        other => format!("  {other}"),
+    };
+    let objects: Vec<String> = rows.iter().map(object).collect();
+    format!("[\n{}\n]\n", objects.join(",\n"))
+}
+
 fn speed(row: &Row) -> Value {
     json!({
         "engine": row.engine,
@@ -90,6 +111,8 @@ fn further(row: &Row) -> Value {
         "seed": row.seed,
         "reads": calls(&row.reads),
         "writes": calls(&row.writes),
+        "ops_by_second": row.ops_by_second,
+        "percentiles_us": row.percentiles_us,
     })
 }
 
@@ -208,6 +231,24 @@ pub fn thousands(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_has_a_field_a_line_and_is_the_same_json() {
+        let rows = json!([
+            { "engine": "a \"b\"\n", "list": [[0.0, 1.5], [99.999, 2]], "none": null, "o": {"x": 1} },
+            { "engine": "b" },
+            {},
+            3
+        ]);
+        let text = rows_to_text(&rows);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), rows);
+        assert!(
+            text.contains("\n    \"list\": [[0.0,1.5],[99.999,2]],\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 2 + 6 + 3 + 2, "{text}");
+        assert_eq!(rows_to_text(&json!([])), "[]\n");
+    }
 
     #[test]
     fn numbers_are_readable() {

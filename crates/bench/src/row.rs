@@ -162,6 +162,10 @@ pub struct Row {
     pub batch: usize,
     /// Draws keys, values and orders.
     pub seed: u64,
+    /// The latencies of all calls of the threads asked for, as (percent, microseconds), see [`Latency::percentiles_us`].
+    pub percentiles_us: Vec<(f64, f64)>,
+    /// Operations completed in each second; the last one is as long as `seconds` leaves.
+    pub ops_by_second: Vec<u64>,
 }
 
 impl Row {
@@ -231,6 +235,8 @@ impl Row {
             entries_read: front.seen.entries,
             batch: config.keys_per_call(workload),
             seed: config.seed,
+            percentiles_us: all_calls.percentiles_us(),
+            ops_by_second: front.series.ops_by_second(),
         })
     }
 

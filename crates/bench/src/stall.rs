@@ -31,6 +31,12 @@ impl StallClock {
         }
     }
 
+    /// When the first gap began.
+    #[must_use]
+    pub fn start(&self) -> Instant {
+        self.start
+    }
+
     /// One writer's view of the clock.
     #[must_use]
     pub fn watch(&self) -> StallWatch<'_> {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::engine::Seen;
 use crate::error::BenchError;
 use crate::latency::Latency;
+use crate::series::Series;
 
 /// The account of one thread or, merged, of a workload.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Tally {
     pub(crate) seen: Seen,
     /// Bytes of keys and values written.
     pub(crate) user_bytes: u64,
+    /// Operations by the second in which they ended.
+    pub(crate) series: Series,
     /// The longest gap between completed writes that was measured.
     pub(crate) longest_stall: Duration,
     /// When the last operation ended.
@@ -30,7 +33,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// An empty account.
+    /// An empty account; `now` begins the first second of its series.
     pub(crate) fn new(now: Instant) -> Result<Tally, BenchError> {
         Ok(Tally {
             reads: Latency::new()?,
@@ -40,6 +43,7 @@ impl Tally {
             found: 0,
             seen: Seen::default(),
             user_bytes: 0,
+            series: Series::new(now),
             longest_stall: Duration::ZERO,
             end: now,
         })
@@ -55,6 +59,7 @@ impl Tally {
         self.seen.entries += other.seen.entries;
         self.seen.bytes += other.seen.bytes;
         self.user_bytes += other.user_bytes;
+        self.series.merge(&other.series);
         self.longest_stall = self.longest_stall.max(other.longest_stall);
         self.end = self.end.max(other.end);
         Ok(())

@@ -70,7 +70,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     pub(crate) fn new(plan: &'a Plan<'a, E>) -> Result<Worker<'a, E>, BenchError> {
         Ok(Worker {
             plan,
-            tally: Tally::new(Instant::now())?,
+            tally: Tally::new(plan.stall.start())?,
             watch: plan.stall.watch(),
             key: Vec::new(),
             value: Vec::new(),
@@ -219,6 +219,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         self.tally.writes.record(end - begin);
         self.tally.write_ops += ops;
         self.tally.user_bytes += bytes as u64;
+        self.tally.series.add(end, ops);
         self.tally.end = end;
     }
 
@@ -287,6 +288,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         self.tally.found += found;
         self.tally.seen.entries += seen.entries;
         self.tally.seen.bytes += seen.bytes;
+        self.tally.series.add(end, ops);
         self.tally.end = end;
     }
 }

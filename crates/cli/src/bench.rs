@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use heliox_bench::{
-    rows_to_json, rows_to_table, Bench, BenchError, Config, HelioxEngine, HelioxSetup, Observer,
-    Progress, Row, Workload,
+    rows_to_json, rows_to_table, rows_to_text, Bench, BenchError, Config, HelioxEngine,
+    HelioxSetup, Observer, Progress, Row, Workload,
 };
 use indicatif::ProgressBar;
 
@@ -107,7 +107,7 @@ fn writable(path: &Path) -> Result<(), Failure> {
 }
 
 fn write_json(path: &Path, rows: &[Row]) -> Result<(), Failure> {
-    let text = format!("{:#}\n", rows_to_json(rows));
+    let text = rows_to_text(&rows_to_json(rows));
     fs::write(path, text).map_err(|error| Failure::file("write", path, error))
 }
 
