@@ -145,6 +145,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("heliox-bench", &["heliox"]),
+    ("heliox-report", &["heliox-bench"]),
     // Its keys are chosen by their hashes.
     (
         "heliox-sim",
@@ -157,7 +158,13 @@ pub const CRATES: &[(&str, &[&str])] = &[
     // Offline tools of the command line read the log and its formats directly.
     (
         "heliox-cli",
-        &["heliox", "heliox-bench", "heliox-log", "heliox-format"],
+        &[
+            "heliox",
+            "heliox-bench",
+            "heliox-report",
+            "heliox-log",
+            "heliox-format",
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -25,7 +25,9 @@ Examples:
   heliox restore ./backups ./data2          make a store out of the newest one
   heliox create ./secret --key-file ./key   make an encrypted store; every command then takes the key
   heliox rotate-key ./secret --key-file ./key --new-key-file ./key2
-  heliox bench --dir ./bench --workload fillrandom,readrandom --num 1M
+  heliox bench --dir ./bench --workload fillrandom,readrandom --num 1M --json now.json
+  heliox report now.json --html now.html    tables, and a page of plots
+  heliox report before.json now.json        what changed, and whether it exceeds the spread
 
 A key or a value that begins with a dash stands behind `--`: heliox put ./data -- -k -v
 Sizes take suffixes: K, M, G, T (or KiB, MiB, ...) are powers of 1024; KB, MB, ... of 1000.
@@ -119,6 +121,13 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Measure; makes a missing store, otherwise uses it, in a keyspace of its own
     Bench(BenchArgs),
+    /// Show results of bench or of bench-compare: as tables, and as a page of plots for a browser
+    ///
+    /// With one file, its figures: medians over the repeats, and their spread. With two, how the
+    /// second stands to the first: rows match by engine, workload and threads, and a difference counts
+    /// as better or worse where it exceeds the spread of both. The page is one file that needs nothing
+    /// else: no network, no script.
+    Report(ReportArgs),
 }
 
 /// Make a new store.
@@ -377,6 +386,20 @@ pub(crate) struct BenchArgs {
     /// Write the results to this file (overwritten), as a list of JSON objects
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Show results of benchmarks.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReportArgs {
+    /// What `heliox bench --json` or `bench-compare run --json` wrote
+    #[arg(value_name = "RESULTS.json")]
+    pub(crate) results: PathBuf,
+    /// Another run, to be held against it
+    #[arg(value_name = "OTHER.json")]
+    pub(crate) other: Option<PathBuf>,
+    /// Write tables and plots to this file too (overwritten)
+    #[arg(long, value_name = "OUT.html")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[cfg(test)]

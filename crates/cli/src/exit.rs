@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use heliox::ErrorKind;
 use heliox_bench::BenchError;
+use heliox_report::ReportError;
 
 /// How a command ended that met no error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,9 @@ pub(crate) enum Failure {
     /// The benchmark refused or failed.
     #[error("bench: {0}")]
     Bench(#[from] BenchError),
+    /// Results of a benchmark that cannot be shown.
+    #[error("report: {0}")]
+    Report(#[from] ReportError),
     /// An argument makes no sense.
     #[error("{0}")]
     Argument(String),

@@ -20,6 +20,7 @@ mod import;
 mod open;
 mod output;
 mod put;
+mod report;
 mod restore;
 mod rotate_key;
 mod scan;
@@ -60,5 +61,6 @@ fn run(args: &Args) -> Result<Outcome, Failure> {
         Command::RotateKey(args) => rotate_key::run(args, shared),
         Command::Import(args) => import::run(args, shared),
         Command::Bench(args) => bench::run(args, shared),
+        Command::Report(args) => report::run(args),
     }
 }

@@ -1,0 +1,235 @@
+//! What is measured in the same way, gathered: the rows of an engine, a workload and a number of
+//! threads are one case, its repeats. Plain data, no threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::figure::{median, Figure};
+use crate::row::{Results, Row};
+
+/// The rows of one case; never none.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) engine: String,
+    pub(crate) workload: String,
+    pub(crate) threads: u64,
+    /// What tells it from others of the same engine, workload and threads; often nothing.
+    pub(crate) variant: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Case {
+    /// A figure, one for each repeat that has it.
+    pub(crate) fn figures(&self, figure: &Figure) -> Vec<f64> {
+        self.rows.iter().filter_map(figure.of).collect()
+    }
+
+    /// The median of a figure over the repeats.
+    pub(crate) fn median(&self, figure: &Figure) -> Option<f64> {
+        median(&self.figures(figure))
+    }
+
+    /// The repeat whose speed is the median (of two in the middle, the slower): the one that is
+    /// shown where figures of several cannot be put together.
+    pub(crate) fn typical(&self) -> Option<&Row> {
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        rows.sort_by(|a, b| a.ops_per_s.total_cmp(&b.ops_per_s));
+        rows.get(rows.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// The workload with what tells it from others of that name.
+    pub(crate) fn work(&self) -> String {
+        if self.variant.is_empty() {
+            self.workload.clone()
+        } else {
+            format!("{}, {}", self.workload, self.variant)
+        }
+    }
+
+    /// Its rows tell what the kernel counted.
+    pub(crate) fn has_kernel_figures(&self) -> bool {
+        let told = |row: &Row| row.kernel_read_bytes.or(row.peak_rss_bytes).is_some();
+        self.rows.iter().any(told)
+    }
+
+    /// The number of threads, with the word.
+    pub(crate) fn show_threads(&self) -> String {
+        match self.threads {
+            1 => "1 thread".to_owned(),
+            more => format!("{more} threads"),
+        }
+    }
+
+    /// Is the same case of another run.
+    pub(crate) fn matches(&self, other: &Case) -> bool {
+        self.engine == other.engine
+            && self.workload == other.workload
+            && self.threads == other.threads
+            && self.variant == other.variant
+    }
+}
+
+type Kind<'r> = (&'r str, &'r str, u64);
+
+/// Settings that differ among rows of the same engine, workload and threads.
+pub(crate) type Varying = BTreeSet<&'static str>;
+
+/// The settings that differ within the results.
+pub(crate) fn varying(results: &Results) -> Varying {
+    let mut firsts: BTreeMap<Kind<'_>, &Row> = BTreeMap::new();
+    let mut varying = Varying::new();
+    for row in &results.rows {
+        let kind = (row.engine.as_str(), row.workload.as_str(), row.threads);
+        let first = firsts.entry(kind).or_insert(row);
+        for (one, other) in [(*first, row), (row, *first)] {
+            let names = one
+                .settings
+                .iter()
+                .filter(|setting| !other.settings.contains(setting));
+            varying.extend(names.map(|(name, _)| *name));
+        }
+    }
+    varying
+}
+
+/// The cases of the results, in the order of their first rows. A workload that stands twice in one
+/// repeat was run twice, on another state of the store each time: two cases.
+pub(crate) fn cases(results: &Results, varying: &Varying) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    for row in &results.rows {
+        let told = row
+            .settings
+            .iter()
+            .filter(|(name, _)| varying.contains(name));
+        let setting: Vec<String> = told
+            .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+            .collect();
+        for time in 1usize.. {
+            let mut parts = setting.clone();
+            if time > 1 {
+                parts.push(format!("time {time}"));
+            }
+            let case = Case {
+                engine: row.engine.clone(),
+                workload: row.workload.clone(),
+                threads: row.threads,
+                variant: parts.join(", "),
+                rows: vec![row.clone()],
+            };
+            match cases.iter_mut().find(|other| other.matches(&case)) {
+                None => cases.push(case),
+                Some(known) if known.rows.iter().all(|other| other.repeat != row.repeat) => {
+                    known.rows.extend(case.rows);
+                }
+                Some(_) => continue,
+            }
+            break;
+        }
+    }
+    cases
+}
+
+/// The settings of all rows: a name and the values that occur.
+pub(crate) fn settings(results: &Results) -> Vec<(&'static str, Vec<String>)> {
+    let mut settings: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for (name, value) in results.rows.iter().flat_map(|row| &row.settings) {
+        match settings.iter_mut().find(|(known, _)| known == name) {
+            Some((_, values)) if values.contains(value) => {}
+            Some((_, values)) => values.push(value.clone()),
+            None => settings.push((*name, vec![value.clone()])),
+        }
+    }
+    settings
+}
+
+/// Cases that belong into one table or chart.
+#[derive(Clone, Debug)]
+pub(crate) struct Group<'c> {
+    /// What they have in common.
+    pub(crate) title: String,
+    /// Each with what tells it from the others.
+    pub(crate) cases: Vec<(String, &'c Case)>,
+}
+
+/// What stands beside each other in a table or chart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Beside {
+    /// Engines that did the same; a group for each workload.
+    Engines,
+    /// The same workload of the one engine in several ways; a group for each workload.
+    Ways,
+    /// The workloads of the one engine; a single group.
+    Workloads,
+}
+
+impl Beside {
+    /// What suits these cases.
+    pub(crate) fn of(cases: &[Case]) -> Beside {
+        let again = |(place, case): (usize, &Case)| {
+            let before = cases.iter().take(place);
+            before
+                .into_iter()
+                .any(|other| other.workload == case.workload)
+        };
+        if engines(cases).len() > 1 {
+            Beside::Engines
+        } else if cases.iter().enumerate().any(again) {
+            Beside::Ways
+        } else {
+            Beside::Workloads
+        }
+    }
+
+    /// The heading of their names.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Beside::Engines => "engine",
+            Beside::Ways => "",
+            Beside::Workloads => "workload",
+        }
+    }
+}
+
+/// The cases, with those in one group that stand beside each other.
+pub(crate) fn groups(cases: &[Case]) -> Vec<Group<'_>> {
+    let beside = Beside::of(cases);
+    let threads = cases.windows(2).any(|pair| match pair {
+        [one, other] => one.threads != other.threads,
+        _ => false,
+    });
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for case in cases {
+        let (title, label) = match beside {
+            Beside::Engines => (case.work(), Some(case.engine.clone())),
+            Beside::Ways => {
+                let variant = Some(case.variant.clone()).filter(|variant| !variant.is_empty());
+                (case.workload.clone(), variant)
+            }
+            Beside::Workloads => (case.engine.clone(), Some(case.work())),
+        };
+        let threads = threads.then(|| case.show_threads());
+        let label: Vec<String> = label.into_iter().chain(threads).collect();
+        let label = match label.as_slice() {
+            [] => case.engine.clone(),
+            parts => parts.join(", "),
+        };
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.cases.push((label, case)),
+            None => groups.push(Group {
+                title,
+                cases: vec![(label, case)],
+            }),
+        }
+    }
+    groups
+}
+
+/// The engines, in the order of their first cases.
+pub(crate) fn engines(cases: &[Case]) -> Vec<&str> {
+    let mut engines: Vec<&str> = Vec::new();
+    for case in cases {
+        if !engines.contains(&case.engine.as_str()) {
+            engines.push(&case.engine);
+        }
+    }
+    engines
+}

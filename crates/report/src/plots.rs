@@ -1,0 +1,439 @@
+//! Which charts there are of one run or two, and what they show. A chart of which the rows tell
+//! nothing is left out. No state, no threads.
+
+use heliox_bench::{short, thousands};
+
+use crate::case::{engines, groups, Beside, Case, Group};
+use crate::chart::{bars, lines, Axis, Bar, Line};
+use crate::compare::{pairs, Naming};
+use crate::error::ReportError;
+use crate::figure::{Figure, AMPLIFICATION, SPEED};
+use crate::row::Row;
+
+/// Lines in one chart; more could not be told apart.
+const LINES_MAX: usize = 6;
+/// Points of a line over time; more are taken together.
+const TIME_POINTS_MAX: usize = 200;
+/// Of the last second of a run this share must have passed for it to be shown.
+const LAST_SECOND_MIN: f64 = 0.5;
+/// Shortest latency that is told from none: a nanosecond.
+const SHORTEST_US: f64 = 1e-3;
+
+/// Charts of one kind.
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) note: &'static str,
+    pub(crate) plots: Vec<Plot>,
+}
+
+/// A chart with its title and the names of its lines.
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    /// Names of lines with the numbers of their colours.
+    pub(crate) legend: Vec<(String, usize)>,
+    pub(crate) svg: String,
+}
+
+const SPEED_NOTE: &str = "Medians of the repeats.";
+const LATENCY_NOTE: &str = "How long a call took at most, for a share of all calls: each step to \
+     the right is a tenth of the calls of the step before. Of the repeat with the median speed.";
+const TIME_NOTE: &str = "Operations completed in each second. Of the repeat with the median speed.";
+const AMPLIFICATION_NOTE: &str =
+    "Bytes written to media for each byte of keys and values. Medians of the repeats.";
+const SPACE_NOTE: &str =
+    "For each live object, keys and values included: what the store occupies, \
+     the most memory of the process, and what of it is the index, where an engine tells. Objects \
+     are those that Heliox counts.";
+const SCALING_NOTE: &str = "Operations a second by number of threads. Medians of the repeats.";
+
+/// The charts of one run.
+pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
+    let groups = groups(cases);
+    let lines = lines_of(cases, &groups);
+    let sections = [
+        section(
+            "Operations a second",
+            SPEED_NOTE,
+            speed_bars(cases, &groups, &SPEED),
+        )?,
+        section("Latency", LATENCY_NOTE, each(&lines, latency))?,
+        section("Speed over time", TIME_NOTE, each(&lines, over_time))?,
+        section("Scaling over threads", SCALING_NOTE, scaling(cases))?,
+        section(
+            "Write amplification",
+            AMPLIFICATION_NOTE,
+            speed_bars(cases, &groups, &AMPLIFICATION),
+        )?,
+        section("Memory and space", SPACE_NOTE, space(cases, &groups))?,
+    ];
+    Ok(kept(sections))
+}
+
+/// The charts of two runs beside each other.
+pub(crate) fn of_two(old: &[Case], new: &[Case]) -> Result<Vec<Section>, ReportError> {
+    let naming = Naming::of(old, new);
+    let pairs: Vec<LinesOf<'_>> = pairs(old, new)
+        .into_iter()
+        .map(|(one, other)| LinesOf {
+            title: naming.name(one),
+            cases: vec![("A".to_owned(), 0, one), ("B".to_owned(), 1, other)],
+        })
+        .collect();
+    let sections = [
+        section(
+            "Operations a second",
+            SPEED_NOTE,
+            pair_bars(old, new, &SPEED),
+        )?,
+        section("Latency", LATENCY_NOTE, each(&pairs, latency))?,
+        section("Speed over time", TIME_NOTE, each(&pairs, over_time))?,
+        section(
+            "Write amplification",
+            AMPLIFICATION_NOTE,
+            pair_bars(old, new, &AMPLIFICATION),
+        )?,
+    ];
+    Ok(kept(sections))
+}
+
+type Plots = Result<Vec<Plot>, ReportError>;
+
+fn section(title: &'static str, note: &'static str, plots: Plots) -> Result<Section, ReportError> {
+    Ok(Section {
+        title,
+        note,
+        plots: plots?,
+    })
+}
+
+fn kept<const N: usize>(sections: [Section; N]) -> Vec<Section> {
+    let says = |section: &Section| !section.plots.is_empty();
+    sections.into_iter().filter(says).collect()
+}
+
+/// Cases that share a chart of lines, with their names and colours.
+struct LinesOf<'c> {
+    title: String,
+    cases: Vec<(String, usize, &'c Case)>,
+}
+
+/// Names in the order of their colours: an engine has the same one in every chart.
+fn colours<'l>(cases: &[Case], groups: &'l [Group<'_>]) -> Vec<&'l str> {
+    let mut labels: Vec<&str> = Vec::new();
+    if Beside::of(cases) != Beside::Workloads {
+        for (label, _) in groups.iter().flat_map(|group| &group.cases) {
+            if !labels.contains(&label.as_str()) {
+                labels.push(label);
+            }
+        }
+    }
+    labels
+}
+
+/// The place among all names, or what stands for it where the names are those of workloads.
+fn colour(labels: &[&str], label: &str, other: usize) -> usize {
+    let place = labels.iter().position(|known| *known == label);
+    place.unwrap_or(other)
+}
+
+/// Groups with no more cases than a chart can hold.
+fn lines_of<'c>(cases: &[Case], groups: &[Group<'c>]) -> Vec<LinesOf<'c>> {
+    let labels = colours(cases, groups);
+    let chunks = groups.iter().flat_map(|group| {
+        let chunks = group.cases.chunks(LINES_MAX);
+        chunks.map(|cases| LinesOf {
+            title: group.title.clone(),
+            cases: cases
+                .iter()
+                .enumerate()
+                .map(|(place, (label, case))| (label.clone(), colour(&labels, label, place), *case))
+                .collect(),
+        })
+    });
+    chunks.collect()
+}
+
+fn each(
+    charts: &[LinesOf<'_>],
+    draw: impl Fn(&LinesOf<'_>) -> Result<Option<Plot>, ReportError>,
+) -> Plots {
+    let plots = charts.iter().map(draw);
+    plots.filter_map(Result::transpose).collect()
+}
+
+/// The lines that say something, and their names.
+fn told(
+    chart: &LinesOf<'_>,
+    points: impl Fn(&Row) -> Vec<(f64, f64)>,
+) -> (Vec<(String, usize)>, Vec<Line>) {
+    let line = |(label, colour, case): &(String, usize, &Case)| {
+        let points = case.typical().map(&points).unwrap_or_default();
+        let line = Line {
+            colour: *colour,
+            points,
+            dots: false,
+        };
+        (line.points.len() > 1).then(|| ((label.clone(), *colour), line))
+    };
+    chart.cases.iter().filter_map(line).unzip()
+}
+
+fn latency(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
+    let (legend, told) = told(chart, |row| {
+        let place = |(percent, micros): &(f64, f64)| {
+            let slower = 1.0 - percent / 100.0;
+            (-slower.log10(), micros.max(SHORTEST_US).log10())
+        };
+        row.percentiles_us.iter().map(place).collect()
+    });
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let share = ["0", "90 %", "99", "99.9", "99.99", "99.999"];
+    let last = all(&told).map(|(x, _)| x).fold(1.0, f64::max);
+    let ticks = share.iter().enumerate();
+    let x = Axis {
+        name: "share of the calls".to_owned(),
+        low: 0.0,
+        high: last,
+        ticks: ticks
+            .map(|(place, text)| (place as f64, (*text).to_owned()))
+            .filter(|(place, _)| *place <= last + 1e-6)
+            .collect(),
+    };
+    let y = Axis::logarithmic("latency", all(&told).map(|(_, y)| y), time);
+    let svg = lines(&chart.title, x, y, &told)?;
+    Ok(Some(plot(&chart.title, legend, svg)))
+}
+
+fn over_time(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
+    let (legend, told) = told(chart, seconds);
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let x = Axis::linear(
+        "seconds",
+        all(&told).map(|(x, _)| x).fold(0.0, f64::max),
+        plain,
+    );
+    let y = Axis::linear(
+        "operations a second",
+        all(&told).map(|(_, y)| y).fold(0.0, f64::max),
+        count,
+    );
+    let svg = lines(&chart.title, x, y, &told)?;
+    Ok(Some(plot(&chart.title, legend, svg)))
+}
+
+fn all(lines: &[Line]) -> impl Iterator<Item = (f64, f64)> + '_ {
+    lines.iter().flat_map(|line| line.points.iter().copied())
+}
+
+/// Speeds of a row at the middles of their seconds; many are taken together.
+fn seconds(row: &Row) -> Vec<(f64, f64)> {
+    let mut speeds = row.ops_by_second.clone();
+    let whole = speeds.len().saturating_sub(1);
+    // The last one is as long as the run has left.
+    let part = row
+        .seconds
+        .map_or(1.0, |seconds| (seconds - whole as f64).clamp(0.0, 1.0));
+    if part < LAST_SECOND_MIN {
+        speeds.pop();
+    } else if let Some(last) = speeds.last_mut() {
+        *last /= part;
+    }
+    let step = speeds.len().div_ceil(TIME_POINTS_MAX).max(1);
+    let chunks = speeds.chunks(step).enumerate();
+    let point = |(place, chunk): (usize, &[f64])| {
+        let begin = (place * step) as f64;
+        let length = chunk.len() as f64;
+        (begin + length / 2.0, chunk.iter().sum::<f64>() / length)
+    };
+    chunks.map(point).collect()
+}
+
+/// Bars of a figure: a chart for each workload where there are several engines, else one chart.
+fn speed_bars(cases: &[Case], groups: &[Group<'_>], figure: &Figure) -> Plots {
+    let labels = colours(cases, groups);
+    let charts = groups.iter().filter_map(|group| {
+        let bars = group.cases.iter().filter_map(|(label, case)| {
+            let colour = colour(&labels, label, 0);
+            Some(bar(label, colour, case.median(figure)?, figure.show))
+        });
+        bar_chart(&group.title, bars.collect())
+    });
+    charts.collect()
+}
+
+/// The same of two runs: each case that both have, with a bar for either.
+fn pair_bars(old: &[Case], new: &[Case], figure: &Figure) -> Plots {
+    let groups = groups(old);
+    let charts = groups.iter().filter_map(|group| {
+        let both = group.cases.iter().filter_map(|(label, case)| {
+            let other = new.iter().find(|other| case.matches(other))?;
+            Some([(label, "A", 0, *case), (label, "B", 1, other)])
+        });
+        let bars = both.flatten().filter_map(|(label, letter, colour, case)| {
+            let label = format!("{label} {letter}");
+            Some(bar(&label, colour, case.median(figure)?, figure.show))
+        });
+        bar_chart(&group.title, bars.collect())
+    });
+    charts.collect()
+}
+
+fn bar(label: &str, colour: usize, value: f64, show: fn(f64) -> String) -> Bar {
+    Bar {
+        label: label.to_owned(),
+        colour,
+        value,
+        text: show(value),
+    }
+}
+
+/// `None` if there is nothing to draw.
+fn bar_chart(title: &str, told: Vec<Bar>) -> Option<Result<Plot, ReportError>> {
+    if told.is_empty() {
+        return None;
+    }
+    let svg = bars(title, &told);
+    Some(svg.map(|svg| plot(title, Vec::new(), svg)))
+}
+
+/// What an object costs, after the last workload that was measured.
+fn space(cases: &[Case], groups: &[Group<'_>]) -> Plots {
+    let several = Beside::of(cases) != Beside::Workloads;
+    let labels = colours(cases, groups);
+    let group = groups.iter().rev().find(|group| objects(group).is_some());
+    let Some((group, objects)) = group.and_then(|group| Some((group, objects(group)?))) else {
+        return Ok(Vec::new());
+    };
+    type Bytes = fn(&Row) -> Option<f64>;
+    let figures: [(&str, bool, Bytes); 3] = [
+        ("occupied, bytes an object", true, |row| row.disk_bytes),
+        ("peak memory, bytes an object", true, |row| {
+            row.peak_rss_bytes
+        }),
+        ("index, bytes an object", false, |row| {
+            row.index_bytes_per_object
+        }),
+    ];
+    let charts = figures.into_iter().filter_map(|(title, divided, of)| {
+        let figure = Figure {
+            name: title,
+            of,
+            show: short,
+            more_is_better: false,
+            compared: false,
+        };
+        let bars = group.cases.iter().filter_map(|(label, case)| {
+            let own = case.typical().and_then(|row| row.objects);
+            let count = if divided { own.unwrap_or(objects) } else { 1.0 };
+            let value = case.median(&figure)? / count.max(1.0);
+            Some(bar(label, colour(&labels, label, 0), value, figure.show))
+        });
+        let title = if several {
+            format!("{title}, after {}", group.title)
+        } else {
+            title.to_owned()
+        };
+        bar_chart(&title, bars.collect())
+    });
+    charts.collect()
+}
+
+/// Objects of the stores of a group, by the engine that tells.
+fn objects(group: &Group<'_>) -> Option<f64> {
+    let rows = group.cases.iter().filter_map(|(_, case)| case.typical());
+    let told = rows.filter_map(|row| row.objects).fold(0.0, f64::max);
+    (told > 0.0).then_some(told)
+}
+
+/// Speeds over threads, where an engine was measured with several numbers of them: a chart for
+/// each workload.
+fn scaling(cases: &[Case]) -> Plots {
+    let engines = engines(cases);
+    let mut works: Vec<String> = Vec::new();
+    for case in cases {
+        if !works.contains(&case.work()) {
+            works.push(case.work());
+        }
+    }
+    let charts = works.iter().map(|work| {
+        let mut legend = Vec::new();
+        let mut told = Vec::new();
+        for (colour, engine) in engines.iter().enumerate() {
+            let these = cases
+                .iter()
+                .filter(|case| case.engine == **engine && case.work() == *work);
+            let point = |case: &Case| Some((case.threads as f64, case.median(&SPEED)?));
+            let mut points: Vec<(f64, f64)> = these.filter_map(point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if points.len() > 1 {
+                legend.push(((*engine).to_owned(), colour));
+                told.push(Line {
+                    colour,
+                    points,
+                    dots: true,
+                });
+            }
+        }
+        scaling_chart(work, legend, &told)
+    });
+    charts.filter_map(Result::transpose).collect()
+}
+
+fn scaling_chart(
+    work: &str,
+    legend: Vec<(String, usize)>,
+    told: &[Line],
+) -> Result<Option<Plot>, ReportError> {
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let x = Axis::linear(
+        "threads",
+        all(told).map(|(x, _)| x).fold(0.0, f64::max),
+        plain,
+    );
+    let y = Axis::linear(
+        "operations a second",
+        all(told).map(|(_, y)| y).fold(0.0, f64::max),
+        count,
+    );
+    let svg = lines(work, x, y, told)?;
+    Ok(Some(plot(work, legend, svg)))
+}
+
+fn plot(title: &str, legend: Vec<(String, usize)>, svg: String) -> Plot {
+    Plot {
+        title: title.to_owned(),
+        legend,
+        svg,
+    }
+}
+
+/// Microseconds in the unit that suits them.
+fn time(micros: f64) -> String {
+    match micros {
+        x if x < 0.99 => format!("{:.0} ns", x * 1e3),
+        x if x < 999.0 => format!("{x:.0} us"),
+        x if x < 999e3 => format!("{:.0} ms", x / 1e3),
+        x => format!("{} s", thousands(x / 1e6)),
+    }
+}
+
+fn count(number: f64) -> String {
+    match number {
+        x if x < 1e3 => plain(x),
+        x if x < 1e6 => format!("{} K", plain(x / 1e3)),
+        x if x < 1e9 => format!("{} M", plain(x / 1e6)),
+        x => format!("{x:e}"),
+    }
+}
+
+/// A round number without decimals that say nothing.
+fn plain(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,83 @@
+//! One run or two in order, and how they are shown. Plain data, no threads.
+
+use crate::case::varying;
+use crate::compare;
+use crate::error::ReportError;
+use crate::page;
+use crate::plots;
+use crate::row::Results;
+use crate::run::{Run, COMPARE_LEGEND};
+
+/// One run, or two to compare.
+#[derive(Clone, Debug)]
+pub struct Report {
+    runs: Vec<Run>,
+    remarks: Vec<String>,
+}
+
+impl Report {
+    /// Of one run.
+    #[must_use]
+    pub fn new(results: Results) -> Report {
+        let varying = varying(&results);
+        Report {
+            runs: vec![Run::new(results, &varying)],
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Of two: `new` is held against `old`. Rows match that have the same engine, workload and
+    /// threads, and the same of every setting that differs within a run.
+    #[must_use]
+    pub fn compare(old: Results, new: Results) -> Report {
+        let mut varying_names = varying(&old);
+        varying_names.extend(varying(&new));
+        let (old, new) = (Run::new(old, &varying_names), Run::new(new, &varying_names));
+        let remarks = compare::remarks((&old.results, &old.cases), (&new.results, &new.cases));
+        Report {
+            runs: vec![old, new],
+            remarks,
+        }
+    }
+
+    /// The tables for a terminal, with what is to be known about them.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut parts = Vec::new();
+        if let [old, new] = self.runs.as_slice() {
+            let (a, b) = (&old.results.name, &new.results.name);
+            parts.push(format!("A: {a}\nB: {b}"));
+            let table = compare::table(&old.cases, &new.cases);
+            if !table.rows.is_empty() {
+                parts.push(table.text());
+                parts.push(COMPARE_LEGEND.to_owned());
+            }
+            parts.extend(self.remarks.iter().cloned());
+            for (letter, run) in [("A", old), ("B", new)] {
+                let notes = run.notes().into_iter();
+                parts.extend(notes.map(|note| format!("{letter}: {note}")));
+            }
+            return parts.join("\n");
+        }
+        for run in &self.runs {
+            let tables = run.tables();
+            parts.extend(tables.iter().map(|table| format!("{}\n", table.text())));
+            parts.extend(run.legend());
+            parts.extend(run.notes());
+        }
+        parts.join("\n")
+    }
+
+    /// The page for a browser: tables and plots in one file that refers to nothing outside.
+    ///
+    /// # Errors
+    /// [`ReportError::Chart`] if the library refuses to draw, which would be a bug.
+    pub fn html(&self) -> Result<String, ReportError> {
+        let sections = match self.runs.as_slice() {
+            [old, new] => plots::of_two(&old.cases, &new.cases)?,
+            [run] => plots::of_one(&run.cases)?,
+            _ => Vec::new(),
+        };
+        Ok(page::page(&self.runs, &self.remarks, &sections))
+    }
+}

@@ -1,0 +1,130 @@
+//! A table that a terminal and a page show alike, and those of one run. No state, no threads.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, ContentArrangement};
+
+use crate::case::{groups, Beside, Case, Group};
+use crate::figure::{spread_percent, COSTS, SPEED};
+use crate::row::Failed;
+
+/// What ratios are relative to.
+const BASE: &str = "heliox";
+
+/// A table: texts, the first column to the left, the others to the right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table of these columns.
+    pub(crate) fn new(title: &str, header: Vec<String>) -> Table {
+        Table {
+            title: title.to_owned(),
+            header,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Leaves out the columns in which no row says anything, and fills what else is missing.
+    pub(crate) fn tidy(mut self) -> Table {
+        let says = |place: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(place));
+            place == 0 || cells.into_iter().any(|cell| !cell.is_empty())
+        };
+        let kept: Vec<usize> = (0..self.header.len())
+            .filter(|place| says(*place))
+            .collect();
+        let pick = |row: &Vec<String>, rest: &str| -> Vec<String> {
+            let cell = |place: &usize| row.get(*place).filter(|cell| !cell.is_empty());
+            let cells = kept
+                .iter()
+                .map(|place| cell(place).map_or(rest, |cell| cell));
+            cells.map(str::to_owned).collect()
+        };
+        self.rows = self.rows.iter().map(|row| pick(row, "-")).collect();
+        self.header = pick(&self.header, "");
+        self
+    }
+
+    /// The table for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(UTF8_FULL_CONDENSED)
+            .set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(&self.header);
+        for row in &self.rows {
+            table.add_row(row.iter().enumerate().map(|(place, text)| match place {
+                0 => Cell::new(text),
+                _ => Cell::new(text).set_alignment(CellAlignment::Right),
+            }));
+        }
+        format!("{}\n{table}", self.title)
+    }
+}
+
+/// The tables of one run: one for each workload where there are several engines, else one.
+pub(crate) fn tables(cases: &[Case], failures: &[Failed]) -> Vec<Table> {
+    let beside = Beside::of(cases);
+    let groups = groups(cases);
+    let tables = groups.iter().map(|group| table(group, beside, failures));
+    tables.collect()
+}
+
+fn table(group: &Group<'_>, beside: Beside, failures: &[Failed]) -> Table {
+    let several = beside == Beside::Engines;
+    let to_base = if several { "to heliox" } else { "" };
+    let header = [beside.name(), SPEED.name, to_base, "spread"].into_iter();
+    let header = header.chain(COSTS.iter().map(|figure| figure.name));
+    let mut table = Table::new(&group.title, header.map(str::to_owned).collect());
+    for (label, case) in &group.cases {
+        let base = if several { base(group, case) } else { None };
+        table.rows.push(cells(label, case, base));
+    }
+    for failure in failures {
+        let measured = group
+            .cases
+            .iter()
+            .any(|(_, case)| case.engine == failure.engine);
+        let told = table
+            .rows
+            .iter()
+            .any(|row| row.first() == Some(&failure.engine));
+        if several && !measured && !told {
+            let cells = vec![failure.engine.clone(), "FAILED".to_owned()];
+            table.rows.push(cells);
+        }
+    }
+    table.tidy()
+}
+
+/// The speed that a case is held against.
+fn base(group: &Group<'_>, case: &Case) -> Option<f64> {
+    let mut cases = group.cases.iter().map(|(_, case)| case);
+    let base = cases.find(|other| other.engine == BASE && other.threads == case.threads)?;
+    base.median(&SPEED).filter(|speed| *speed > 0.0)
+}
+
+fn cells(label: &str, case: &Case, base: Option<f64>) -> Vec<String> {
+    let speed = case.median(&SPEED);
+    let relative = speed.zip(base).map(|(speed, base)| speed / base);
+    let spread = spread_percent(&case.figures(&SPEED));
+    let mut cells = vec![
+        label.to_owned(),
+        speed.map(SPEED.show).unwrap_or_default(),
+        relative
+            .map(|ratio| format!("{ratio:.2}"))
+            .unwrap_or_default(),
+        spread
+            .map(|percent| format!("{percent:.0} %"))
+            .unwrap_or_default(),
+    ];
+    let costs = COSTS
+        .iter()
+        .map(|figure| case.median(figure).map(figure.show));
+    cells.extend(costs.map(Option::unwrap_or_default));
+    cells
+}

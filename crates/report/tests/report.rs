@@ -1,0 +1,343 @@
+//! What a file of results becomes, through the door of the crate: tables, comparisons, the page,
+//! and errors for what is no such file.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use heliox_report::{Report, Results};
+use serde_json::{json, Value};
+
+/// A row as the programs write it.
+fn row(engine: &str, workload: &str, threads: u64, repeat: u64, ops_per_s: f64) -> Value {
+    let nines = [0.0, 90.0, 99.0, 99.9, 99.99, 99.999];
+    let percentiles: Vec<Value> = nines.iter().map(|p| json!([p, 1.5 + p])).collect();
+    json!({
+        "engine": engine, "workload": workload, "threads": threads, "repeat": repeat,
+        "ops": 1000, "seconds": 3.6, "ops_per_s": ops_per_s,
+        "p50_us": 1.5, "p99_us": 100.5, "p999_us": 101.4, "max_us": 200.0,
+        "longest_stall_ms": 12.25, "key_size": 16, "value_size": 400, "durability": "bounded",
+        "memory_bytes": 134_217_728, "write_amplification": 1.25, "kernel_read_bytes": 4_096_000,
+        "cpu_seconds": 0.5, "index_bytes_per_object": 11.5, "objects": 1000,
+        "disk_bytes": 500_000, "peak_rss_bytes": 2_000_000, "memory_limit": "cgroup",
+        "ops_by_second": [300, 250, 280, 170], "percentiles_us": percentiles,
+        "field_of_a_later_version": { "x": [1] },
+    })
+}
+
+fn results(name: &str, rows: &[Value]) -> Results {
+    Results::parse(name, Value::from(rows).to_string().as_bytes()).unwrap()
+}
+
+fn line<'t>(text: &'t str, name: &str) -> &'t str {
+    let start = format!("│ {name} ");
+    let found = text.lines().find(|line| line.starts_with(&start));
+    assert!(found.is_some(), "no line {name}: {text}");
+    found.unwrap()
+}
+
+fn refused(text: &str) -> String {
+    let error = Results::parse("r.json", text.as_bytes()).unwrap_err();
+    let error = error.to_string();
+    assert!(error.starts_with("r.json"), "{error}");
+    error
+}
+
+#[test]
+fn engines_stand_beside_each_other_with_medians_and_failures() {
+    let rows = [
+        row("heliox", "fillseq", 2, 1, 1000.0),
+        row("lmdb", "fillseq", 2, 1, 500.0),
+        row("heliox", "fillseq", 2, 2, 3000.0),
+        json!({ "engine": "redb", "repeat": 1, "failed": "disk full\nsecond line" }),
+    ];
+    let text = Report::new(results("r.json", &rows)).text();
+    for expected in [
+        "2,000",
+        "1.00",
+        "100 %",
+        "4,096",
+        "500",
+        "1.25",
+        "488.28 KiB",
+    ] {
+        assert!(
+            line(&text, "heliox").contains(expected),
+            "{expected}: {text}"
+        );
+    }
+    assert!(line(&text, "lmdb").contains("0.25"), "{text}");
+    assert!(line(&text, "redb").contains("FAILED"), "{text}");
+    for expected in [
+        "redb, repeat 1: disk full\nsecond line",
+        "memory limit: cgroup",
+        "value size 400",
+        "memory 128.00 MiB",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn one_engine_is_one_table_and_empty_columns_are_left_out() {
+    let mut read = row("heliox", "readrandom", 1, 1, 10.0);
+    read["write_amplification"] = Value::Null;
+    let text = Report::new(results(
+        "r.json",
+        &[row("heliox", "fillseq", 1, 1, 5.0), read],
+    ))
+    .text();
+    assert_eq!(text.matches("workload").count(), 1, "{text}");
+    assert!(line(&text, "readrandom").contains(" - "), "{text}");
+    assert!(
+        !text.contains("to heliox") && !text.contains("spread"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_was_run_in_several_ways_is_not_put_together() {
+    let mut large = row("heliox", "fillseq", 1, 1, 30.0);
+    large["value_size"] = json!(4000);
+    let mut offered = row("heliox", "overwrite", 1, 1, 50.0);
+    offered["open_loop"] = json!({ "offered_ops_per_s": 70, "keeps_up": false });
+    let rows = [
+        row("heliox", "fillseq", 1, 1, 10.0),
+        row("heliox", "fillseq", 1, 1, 20.0),
+        large,
+        row("heliox", "fillseq", 4, 1, 40.0),
+        offered,
+        row("heliox", "overwrite", 1, 1, 60.0),
+    ];
+    let text = Report::new(results("r.json", &rows)).text();
+    for (name, speed) in [
+        ("value size 400, 1 thread", "10"),
+        ("value size 400, time 2, 1 thread", "20"),
+        ("value size 4000, 1 thread", "30"),
+        ("value size 400, 4 threads", "40"),
+    ] {
+        assert!(
+            line(&text, name).contains(&format!(" {speed} ┆")),
+            "{name}: {text}"
+        );
+    }
+    assert!(text.contains("NOT KEPT UP: heliox, overwrite"), "{text}");
+    assert!(
+        text.contains("threads 1 / 4") && text.contains("rate 70"),
+        "{text}"
+    );
+    let offered = line(&text, "value size 400, rate 70, 1 thread");
+    assert!(
+        offered.contains(" 50 ") && offered.contains(" 70 "),
+        "{text}"
+    );
+}
+
+#[test]
+fn differences_beyond_the_spread_are_marked_and_others_are_not() {
+    let speeds = |workload: &str, speeds: [f64; 3]| {
+        let rows = speeds.into_iter().enumerate();
+        let rows = rows.map(|(place, speed)| row("heliox", workload, 1, place as u64 + 1, speed));
+        rows.collect::<Vec<_>>()
+    };
+    let old = [
+        speeds("fillseq", [100.0, 110.0, 120.0]),
+        speeds("overwrite", [100.0, 110.0, 120.0]),
+        speeds("scan", [100.0, 110.0, 120.0]),
+        vec![
+            row("heliox", "readrandom", 1, 1, 10.0),
+            row("heliox", "ycsb-a", 1, 1, 1.0),
+        ],
+    ]
+    .concat();
+    let mut new = [
+        speeds("fillseq", [131.0, 132.0, 133.0]),
+        speeds("overwrite", [100.0, 129.0, 130.0]),
+        speeds("scan", [80.0, 85.0, 89.0]),
+        vec![
+            row("heliox", "readrandom", 1, 1, 20.0),
+            row("heliox", "ycsb-b", 1, 1, 1.0),
+        ],
+    ]
+    .concat();
+    for row in &mut new {
+        row["value_size"] = json!(100);
+        row["p99_us"] = json!(90.0);
+    }
+    let report = Report::compare(results("old.json", &old), results("new.json", &new));
+    let text = report.text();
+    assert!(line(&text, "fillseq").contains("better 1.20"), "{text}");
+    assert!(
+        line(&text, "fillseq").contains("better 0.90"),
+        "less latency: {text}"
+    );
+    let within = line(&text, "overwrite");
+    assert!(
+        within.contains(" 1.17 ") && !within.contains("WORSE"),
+        "{text}"
+    );
+    assert!(line(&text, "scan").contains("WORSE 0.77"), "{text}");
+    assert!(line(&text, "readrandom").contains("? 2.00"), "{text}");
+    for expected in [
+        "A: old.json",
+        "B: new.json",
+        "only in A: ycsb-a",
+        "only in B: ycsb-b",
+        "value_size is 400 in A and 100 in B",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let html = report.html().unwrap();
+    for expected in [
+        "<td class=\"better\">better 1.20",
+        "<td class=\"worse\">WORSE 0.77",
+        "old.json",
+    ] {
+        assert!(html.contains(expected), "{expected}");
+    }
+}
+
+#[test]
+fn runs_with_nothing_in_common_are_told_apart() {
+    let one = results("a.json", &[row("heliox", "fillseq", 1, 1, 1.0)]);
+    let other = results("b.json", &[row("heliox", "fillseq", 2, 1, 1.0)]);
+    let report = Report::compare(one, other);
+    assert!(report
+        .text()
+        .contains("only in A: fillseq, heliox, 1 thread"));
+    assert!(report.html().unwrap().contains("in common"));
+}
+
+/// Attributes and rules by which a page loads something.
+const LOADING: [&str; 8] = [
+    "src=", "href", "url(", "@import", "<script", "<link", "<iframe", "<img",
+];
+
+#[test]
+fn the_page_has_every_series_and_refers_to_nothing_outside() {
+    let mut rows = Vec::new();
+    for engine in ["heliox", "lmdb"] {
+        for threads in [1, 4] {
+            rows.push(row(engine, "fillseq", threads, 1, 100.0 * threads as f64));
+            rows.push(row(engine, "ycsb-a", threads, 1, 80.0 * threads as f64));
+        }
+    }
+    let html = Report::new(results("r.json", &rows)).html().unwrap();
+    let outside = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    assert!(
+        !outside.contains("://"),
+        "a reference besides the namespace"
+    );
+    for loading in LOADING {
+        assert!(!html.contains(loading), "{loading}");
+    }
+    for title in [
+        "Operations a second",
+        "Latency",
+        "Speed over time",
+        "Scaling over threads",
+        "Write amplification",
+        "Memory and space",
+    ] {
+        assert!(html.contains(&format!("<h2>{title}</h2>")), "{title}");
+    }
+    // A line for each of the two engines and numbers of threads in the charts of latency and of
+    // time, and one for each engine in those of scaling; a chart of each kind for either workload.
+    let lines = html.split("<polyline ").skip(1).filter(|tag| {
+        let tag = tag.split('>').next().unwrap();
+        !tag.contains("stroke=\"#E4E4E4\"")
+    });
+    assert_eq!(lines.count(), 2 * (4 + 4 + 2));
+    assert!(html.contains("heliox, 4 threads") && html.contains("lmdb, 1 thread"));
+}
+
+#[test]
+fn names_are_escaped_in_the_page_and_cannot_upset_a_terminal() {
+    let rows = [
+        row("<script>alert(1)</script>", "fill\u{1b}[2Jseq", 1, 1, 1.0),
+        row("a & b \"c\"", "fill\u{1b}[2Jseq", 1, 1, 2.0),
+        json!({ "engine": "x", "failed": "<img src=x>\u{1b}]0;" }),
+    ];
+    let report = Report::new(results("<b>.json", &rows));
+    let html = report.html().unwrap();
+    for evil in ["<script", "<img", "<b>", "\u{1b}"] {
+        assert!(!html.contains(evil), "{evil}");
+    }
+    assert!(html.contains("&lt;script&gt;alert(1)") && html.contains("a &amp; b &quot;c&quot;"));
+    assert!(!report.text().contains('\u{1b}'));
+}
+
+#[test]
+fn a_file_of_an_earlier_version_is_shown_without_the_plots_it_cannot_have() {
+    let mut old = row("heliox", "fillseq", 1, 1, 5.0);
+    let fields = old.as_object_mut().unwrap();
+    for name in [
+        "ops_by_second",
+        "percentiles_us",
+        "repeat",
+        "kernel_read_bytes",
+        "cpu_seconds",
+    ] {
+        fields.remove(name);
+    }
+    let report = Report::new(results("old.json", &[old]));
+    assert!(line(&report.text(), "fillseq").contains("12.2"));
+    let html = report.html().unwrap();
+    assert!(!html.contains("<h2>Latency") && !html.contains("<h2>Speed over time"));
+    assert!(html.contains("<h2>Operations a second"));
+    let least = json!([{ "engine": "e", "workload": "w", "threads": 1, "ops_per_s": 0 }]);
+    let least = Results::parse("r", least.to_string().as_bytes()).unwrap();
+    assert!(Report::new(least)
+        .html()
+        .unwrap()
+        .contains("<h2>Operations a second"));
+}
+
+#[test]
+fn what_is_no_file_of_results_is_refused_with_place_and_advice() {
+    for (text, expected) in [
+        ("", "cut off: EOF while parsing a value at line 1 column 0"),
+        (
+            "[{\"engine\": \"x\",\n",
+            "cut off: EOF while parsing a value at line 2",
+        ),
+        ("ops,seconds\n", "not JSON"),
+        ("{}", "expected a sequence at line 1"),
+        ("[\n3]", "at line 2 column 1"),
+        ("[]", "holds no results"),
+        ("[{\"engine\": 7}]", "expected a string at line 1"),
+        (
+            "[{\"engine\": \"e\", \"ops_per_s\": \"fast\"}]",
+            "expected f64",
+        ),
+        (
+            "[{\"engine\": \"e\", \"percentiles_us\": [[1]]}]",
+            "expected a tuple of size 2",
+        ),
+        ("[{\"rows\": 1}]", "row 1: the field engine is missing"),
+        (
+            "[{\"engine\": \"e\", \"failed\": \"x\"}, {\"engine\": \"e\"}]",
+            "row 2: the field workload",
+        ),
+        (
+            "[{\"engine\": \"e\", \"workload\": \"w\"}]",
+            "row 1: e, w: the field threads",
+        ),
+        (
+            "[{\"engine\": \"e\", \"workload\": \"w\", \"threads\": 1}]",
+            "the field ops_per_s",
+        ),
+    ] {
+        let error = refused(text);
+        assert!(error.contains(expected), "{text}: {error}");
+        let advises = error.contains("heliox bench --json") || error.contains("run it again");
+        assert!(advises, "{text}: {error}");
+    }
+    let mut wrong = row("heliox", "fillseq", 1, 1, -1.0);
+    assert!(refused(&json!([wrong]).to_string()).contains("ops_per_s is -1"));
+    wrong["ops_per_s"] = json!(1e30);
+    assert!(refused(&json!([wrong]).to_string()).contains("ops_per_s is 1"));
+    wrong["ops_per_s"] = json!(1.0);
+    wrong["ops_by_second"] = json!([1, -2]);
+    assert!(refused(&json!([wrong]).to_string()).contains("ops_by_second holds -2"));
+    wrong["ops_by_second"] = json!([]);
+    wrong["percentiles_us"] = json!([[100.0, 3.0]]);
+    assert!(refused(&json!([wrong]).to_string()).contains("percentiles_us holds [100, 3]"));
+}
