@@ -10,7 +10,7 @@ help:
 	@echo "make run        install what is missing, build, show the store at work in ./heliox-data"
 	@echo "make test       install what is missing, build, and pass every test"
 	@echo "make test-long  the same tests with more and longer random runs"
-	@echo "make bench      Heliox beside RocksDB, into bench-results/quick.json (RocksDB compiles for long, once)"
+	@echo "make bench      Heliox beside RocksDB, into bench-results/quick.html (RocksDB compiles for long, once)"
 	@echo "make bench-long a longer benchmark of Heliox alone in ./heliox-data"
 	@echo "make build      the release build: $(TARGET_DIR)/release/heliox"
 	@echo "make tidy       layering, size and text rules of the source"

@@ -90,6 +90,9 @@ pub(crate) struct RunArgs {
     /// Write the results to this file (overwritten), as a list of JSON objects
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write tables and plots to this file (overwritten), a page for a browser, as heliox report does
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Measures this engine in this process: how the program calls itself
     #[arg(long, hide = true, value_name = "ENGINE", requires = "child_dir")]
     pub(crate) child: Option<String>,

@@ -5,7 +5,7 @@
 //!
 //! - [`engines`]: who is compared, one file an engine with its configuration.
 //! - `child` measures one engine; `parent` starts the children and gathers what they say.
-//! - `results` and `table` compare; `preflight` and `limit` see to room and memory.
+//! - `results` gathers, `table` shows; `preflight` and `limit` see to room and memory.
 
 mod args;
 mod child;
@@ -58,7 +58,8 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
         return Ok(child::run(args, engine, dir));
     }
     let results = parent::run(args)?;
-    print(&table::show(&results, &args.workloads))?;
+    print(&table::show(&results).map_err(|error| error.to_string())?)?;
+    table::write_page(args, &results)?;
     Ok(if results.interrupted {
         ExitCode::from(INTERRUPTED)
     } else if results.failures.is_empty() {

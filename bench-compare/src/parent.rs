@@ -24,6 +24,7 @@ use crate::limit::Limit;
 use crate::message::Message;
 use crate::preflight;
 use crate::results::{Failure, Measured, Results};
+use crate::table;
 
 /// How often an interruption is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Results, String> {
     let mut run = Run::new(args, &kinds, work, interrupted);
     // Results of an earlier run are not taken for this one's.
     run.write()?;
+    table::write_page(args, &run.results)?;
     run.announce()?;
     run.all(&kinds)?;
     Ok(run.results)
@@ -213,12 +215,7 @@ impl<'a> Run<'a> {
             }
             match lines.recv_timeout(LOOK_EVERY) {
                 Ok(Message::Row(fields)) => {
-                    self.results.measured.push(Measured {
-                        engine: engine.to_owned(),
-                        repeat,
-                        place,
-                        fields,
-                    });
+                    self.results.measured.push(Measured { repeat, fields });
                     place += 1;
                     self.write()?;
                 }

@@ -1,15 +1,12 @@
-//! What was measured: rows, failures, medians over repeats. Plain data, no threads.
+//! What was measured: rows and failures. Plain data, no threads.
 
 use serde_json::{json, Map, Value};
 
 /// One workload of one engine, measured once.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    pub(crate) engine: String,
     /// From 1 on.
     pub(crate) repeat: u32,
-    /// The place of the workload in the list.
-    pub(crate) place: usize,
     /// The fields of `heliox bench --json`.
     pub(crate) fields: Map<String, Value>,
 }
@@ -49,53 +46,11 @@ impl Results {
         });
         Value::Array(rows.chain(failures).collect())
     }
-
-    /// A figure of an engine at a place, one for each repeat that has it.
-    pub(crate) fn figures(&self, engine: &str, place: usize, name: &str) -> Vec<f64> {
-        let rows = self.measured.iter();
-        rows.filter(|row| row.engine == engine && row.place == place)
-            .filter_map(|row| row.fields.get(name)?.as_f64())
-            .collect()
-    }
-
-    /// Why an engine did not get through, if so.
-    pub(crate) fn failure(&self, engine: &str) -> Option<&Failure> {
-        self.failures
-            .iter()
-            .find(|failure| failure.engine == engine)
-    }
-}
-
-/// The middle of the figures; of an even number, the mean of the two in the middle.
-pub(crate) fn median(figures: &[f64]) -> Option<f64> {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = sorted.get(sorted.len() / 2)?;
-    let lower = sorted.get(sorted.len().saturating_sub(1) / 2)?;
-    Some((lower + upper) / 2.0)
-}
-
-/// From the smallest to the largest figure, in percent of the median; `None` for fewer than two.
-pub(crate) fn spread_percent(figures: &[f64]) -> Option<f64> {
-    let middle = median(figures).filter(|middle| *middle > 0.0 && figures.len() > 1)?;
-    let smallest = figures.iter().copied().fold(f64::INFINITY, f64::min);
-    let largest = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some(100.0 * (largest - smallest) / middle)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians_and_spreads_are_those_of_the_definition() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 100.0]), Some(3.0));
-        assert_eq!(spread_percent(&[3.0]), None);
-        assert_eq!(spread_percent(&[9.0, 10.0, 12.0]), Some(30.0));
-    }
 
     #[test]
     fn rows_and_failures_are_one_list() {
@@ -104,12 +59,7 @@ mod tests {
         };
         let results = Results {
             engines: vec!["heliox".to_owned(), "peer".to_owned()],
-            measured: vec![Measured {
-                engine: "heliox".to_owned(),
-                repeat: 2,
-                place: 0,
-                fields,
-            }],
+            measured: vec![Measured { repeat: 2, fields }],
             failures: vec![Failure {
                 engine: "peer".to_owned(),
                 repeat: 1,
@@ -122,8 +72,5 @@ mod tests {
         assert_eq!(json[0]["repeat"], 2);
         assert_eq!(json[0]["memory_limit"], "none");
         assert_eq!(json[1]["failed"], "no room");
-        assert_eq!(results.figures("heliox", 0, "ops_per_s"), [5.0]);
-        assert!(results.figures("heliox", 1, "ops_per_s").is_empty());
-        assert!(results.failure("peer").is_some() && results.failure("heliox").is_none());
     }
 }

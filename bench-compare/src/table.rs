@@ -1,108 +1,56 @@
-//! The results for people: a table a workload, an engine a line, medians over repeats. No state, no
-//! threads.
+//! The results for people: the tables and the page of `heliox report`, with what this program knows
+//! besides. No state, no threads.
 
-use std::fmt::Write;
+use std::fs;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
-use heliox_bench::size::show_bytes;
-use heliox_bench::{short, thousands, Workload};
+use heliox_report::{Report, ReportError};
 
-use crate::results::{median, spread_percent, Results};
-
-/// What ratios are relative to.
-const BASE: &str = "heliox";
-const HEADER: [&str; 13] = [
-    "engine",
-    "ops/s",
-    "to heliox",
-    "spread",
-    "p50 us",
-    "p99",
-    "p99.9",
-    "max",
-    "write amp",
-    "read B/op",
-    "cpu us/op",
-    "disk",
-    "peak memory",
-];
+use crate::args::RunArgs;
+use crate::results::Results;
 
 /// All tables, the failures, and what bounded the memory.
-pub(crate) fn show(results: &Results, workloads: &[Workload]) -> String {
-    let mut text = String::new();
-    for (place, workload) in workloads.iter().enumerate() {
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "\n{workload}\n{}", table(results, place));
-    }
-    let _ = write!(
-        text,
-        "\nto heliox: operations a second relative to Heliox; spread: largest minus smallest of the \
-         repeats.\nwrite amp, read B/op, cpu, peak memory: the kernel's account of the engine's \
-         process, settling included; pages\nthat are read from the page cache do not count as read.\
-         \nmemory limit: {}",
-        results.memory_limit
-    );
-    for failure in &results.failures {
-        let (engine, repeat, why) = (&failure.engine, failure.repeat, &failure.why);
-        let _ = write!(text, "\nFAILED: {engine}, repeat {repeat}: {why}");
-    }
+///
+/// # Errors
+/// Rows that the report does not understand, which would be a bug.
+pub(crate) fn show(results: &Results) -> Result<String, ReportError> {
+    let mut text = match report(results)? {
+        Some(report) => report.text(),
+        None => format!(
+            "nothing was measured\nmemory limit: {}",
+            results.memory_limit
+        ),
+    };
     if results.interrupted {
         text.push_str("\nInterrupted: this is what was measured until then.");
     }
-    text
+    Ok(text)
 }
 
-fn table(results: &Results, place: usize) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(HEADER);
-    for engine in &results.engines {
-        table.add_row(cells(results, engine, place));
+/// Writes tables and plots as a page for a browser, where one was asked for; an empty file while
+/// nothing is measured, so that the page of an earlier run is not taken for this one's.
+///
+/// # Errors
+/// As [`show`], and a file that cannot be written.
+pub(crate) fn write_page(args: &RunArgs, results: &Results) -> Result<(), String> {
+    let Some(path) = &args.html else {
+        return Ok(());
+    };
+    let page = page(results).map_err(|error| error.to_string())?;
+    let written = fs::write(path, page.unwrap_or_default());
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn page(results: &Results) -> Result<Option<String>, ReportError> {
+    report(results)?.map(|report| report.html()).transpose()
+}
+
+fn report(results: &Results) -> Result<Option<Report>, ReportError> {
+    if results.measured.is_empty() && results.failures.is_empty() {
+        return Ok(None);
     }
-    table
-}
-
-fn cells(results: &Results, engine: &str, place: usize) -> Vec<Cell> {
-    let figure = |name: &str| median(&results.figures(engine, place, name));
-    let speeds = results.figures(engine, place, "ops_per_s");
-    let Some(speed) = median(&speeds) else {
-        let why = if results.failure(engine).is_some() {
-            "FAILED"
-        } else {
-            "not measured"
-        };
-        return vec![Cell::new(engine), right(why.to_owned())];
-    };
-    let base = median(&results.figures(BASE, place, "ops_per_s"));
-    let each = |name: &str| {
-        figure(name)
-            .zip(figure("ops"))
-            .map(|(sum, ops)| sum / ops.max(1.0))
-    };
-    let micros = |name: &str| figure(name).map(short);
-    let texts = [
-        Some(thousands(speed)),
-        base.map(|base| format!("{:.2}", speed / base)),
-        spread_percent(&speeds).map(|percent| format!("{percent:.0} %")),
-        micros("p50_us"),
-        micros("p99_us"),
-        micros("p999_us"),
-        micros("max_us"),
-        figure("write_amplification").map(|ratio| format!("{ratio:.2}")),
-        each("kernel_read_bytes").map(thousands),
-        each("cpu_seconds").map(|seconds| short(seconds * 1e6)),
-        figure("disk_bytes").map(|bytes| show_bytes(bytes as u64)),
-        figure("peak_rss_bytes").map(|bytes| show_bytes(bytes as u64)),
-    ];
-    let texts = texts.map(|text| right(text.unwrap_or_else(|| "-".to_owned())));
-    std::iter::once(Cell::new(engine)).chain(texts).collect()
-}
-
-fn right(text: String) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
+    let text = results.to_json().to_string();
+    let rows = heliox_report::Results::parse("bench-compare", text.as_bytes())?;
+    Ok(Some(Report::new(rows)))
 }
 
 #[cfg(test)]
@@ -111,37 +59,40 @@ mod tests {
     use crate::results::{Failure, Measured};
     use serde_json::{json, Value};
 
+    fn results() -> Results {
+        Results {
+            engines: ["heliox", "lmdb", "redb"].map(str::to_owned).to_vec(),
+            measured: Vec::new(),
+            failures: Vec::new(),
+            memory_limit: "none: no groups".to_owned(),
+            interrupted: true,
+        }
+    }
+
     #[test]
     fn engines_are_compared_and_failures_are_not_left_out() {
         let row = |engine: &str, repeat: u32, speed: f64| {
-            let fields =
-                json!({ "ops_per_s": speed, "ops": 100, "p50_us": 1.5, "cpu_seconds": 0.001 });
+            let fields = json!({
+                "engine": engine, "workload": "fillseq", "threads": 1, "ops_per_s": speed,
+                "ops": 100, "p50_us": 1.5, "cpu_seconds": 0.001, "percentiles_us": [[0, 1], [50, 2]],
+            });
             let Value::Object(fields) = fields else {
                 unreachable!()
             };
-            Measured {
-                engine: engine.to_owned(),
-                repeat,
-                place: 0,
-                fields,
-            }
+            Measured { repeat, fields }
         };
-        let results = Results {
-            engines: ["heliox", "lmdb", "redb"].map(str::to_owned).to_vec(),
-            measured: vec![
-                row("heliox", 1, 1000.0),
-                row("heliox", 2, 3000.0),
-                row("lmdb", 1, 500.0),
-            ],
-            failures: vec![Failure {
-                engine: "redb".to_owned(),
-                repeat: 1,
-                why: "disk full".to_owned(),
-            }],
-            memory_limit: "none: no groups".to_owned(),
-            interrupted: true,
-        };
-        let text = show(&results, &[Workload::FillSeq]);
+        let mut results = results();
+        results.measured = vec![
+            row("heliox", 1, 1000.0),
+            row("heliox", 2, 3000.0),
+            row("lmdb", 1, 500.0),
+        ];
+        results.failures = vec![Failure {
+            engine: "redb".to_owned(),
+            repeat: 1,
+            why: "disk full".to_owned(),
+        }];
+        let text = show(&results).unwrap();
         let line = |name: &str| {
             let start = format!("│ {name}");
             text.lines().find(|line| line.starts_with(&start)).unwrap()
@@ -158,5 +109,17 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
+        let page = page(&results).unwrap().unwrap();
+        assert!(page.contains("<h2>Latency"), "{page}");
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_says_so() {
+        let text = show(&results()).unwrap();
+        assert!(
+            text.contains("nothing was measured") && text.contains("no groups"),
+            "{text}"
+        );
+        assert_eq!(page(&results()).unwrap(), None);
     }
 }
