@@ -40,7 +40,7 @@ fn what_bench_wrote_is_shown_compared_and_made_a_page() {
     assert!(printed.contains("A: old.json\nB: new.json"), "{printed}");
     assert!(printed.contains("? "), "measured once: {printed}");
     let html = std::fs::read_to_string(&page).unwrap();
-    assert!(html.contains("<h2>B to A"), "{html}");
+    assert!(html.contains("<h2>B held against A"), "{html}");
 }
 
 #[test]

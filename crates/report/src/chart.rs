@@ -67,11 +67,25 @@ pub(crate) struct Axis {
 impl Axis {
     /// From 0 to a little above `largest`, at round numbers.
     pub(crate) fn linear(name: &str, largest: f64, show: impl Fn(f64) -> String) -> Axis {
+        Axis::in_steps(name, largest, 0.0, show)
+    }
+
+    /// The same for what is counted: no ticks between whole numbers.
+    pub(crate) fn whole(name: &str, largest: f64, show: impl Fn(f64) -> String) -> Axis {
+        Axis::in_steps(name, largest, 1.0, show)
+    }
+
+    fn in_steps(name: &str, largest: f64, least: f64, show: impl Fn(f64) -> String) -> Axis {
         let largest = if largest > 0.0 { largest } else { 1.0 };
         let power = 10f64.powf((largest / 4.0).log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
         let fits = |step: &&f64| largest / **step <= 6.0;
-        let step = steps.iter().find(fits).copied().unwrap_or(10.0 * power);
+        let step = steps
+            .iter()
+            .find(fits)
+            .copied()
+            .unwrap_or(10.0 * power)
+            .max(least);
         let count = (largest / step).ceil();
         let tick = |place: u32| (f64::from(place) * step, show(f64::from(place) * step));
         Axis {
@@ -275,6 +289,8 @@ mod tests {
             assert!((axis.high - last).abs() < 1e-9, "{largest}: {axis:?}");
             assert_eq!(axis.ticks.len(), count + 1, "{largest}: {axis:?}");
         }
+        let few = Axis::whole("", 1.5, |x| x.to_string());
+        assert_eq!((few.high, few.ticks.len()), (2.0, 3));
         let axis = Axis::logarithmic("", [-0.3, 2.2].into_iter(), |x| x.to_string());
         assert_eq!((axis.low, axis.high, axis.ticks.len()), (-1.0, 3.0, 5));
         let axis = Axis::logarithmic("", [2.0, 2.0].into_iter(), |x| x.to_string());

@@ -97,7 +97,7 @@ pub(crate) fn table(old: &[Case], new: &[Case]) -> Table {
     let naming = Naming::of(old, new);
     let header = ["", "ops/s, A", "ops/s, B", "B to A"].into_iter();
     let header = header.chain(compared().map(|figure| figure.name));
-    let mut table = Table::new("B to A", header.map(str::to_owned).collect());
+    let mut table = Table::new("B held against A", header.map(str::to_owned).collect());
     for (old, new) in pairs(old, new) {
         let speed = |case: &Case| case.median(&SPEED).map(SPEED.show).unwrap_or_default();
         let mut cells = vec![naming.name(old), speed(old), speed(new)];

@@ -81,7 +81,7 @@ fn comparison(remarks: &[String], old: &Run, new: &Run) -> Markup {
     let compared = compare::table(&old.cases, &new.cases);
     html! {
         section {
-            h2 { "B to A" }
+            h2 { "B held against A" }
             @for remark in remarks { p.alarm { (remark) } }
             @if compared.rows.is_empty() {
                 p { "The two have no engine, workload and number of threads in common." }

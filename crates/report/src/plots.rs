@@ -211,7 +211,7 @@ fn over_time(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
     if told.is_empty() {
         return Ok(None);
     }
-    let x = Axis::linear(
+    let x = Axis::whole(
         "seconds",
         all(&told).map(|(x, _)| x).fold(0.0, f64::max),
         plain,
@@ -391,7 +391,7 @@ fn scaling_chart(
     if told.is_empty() {
         return Ok(None);
     }
-    let x = Axis::linear(
+    let x = Axis::whole(
         "threads",
         all(told).map(|(x, _)| x).fold(0.0, f64::max),
         plain,
