@@ -49,6 +49,10 @@ fn all_workloads_run_and_are_reported() {
         assert_eq!(row["ops"], 2000, "{row}");
         assert_eq!(row["objects"], 2000, "{row}");
         assert!(row["ops_per_s"].as_f64().unwrap() > 0.0);
+        let by_second = row["ops_by_second"].as_array().unwrap();
+        let counted: u64 = by_second.iter().map(|ops| ops.as_u64().unwrap()).sum();
+        assert_eq!(counted, 2000, "{row}");
+        assert_eq!(row["percentiles_us"].as_array().unwrap().len(), 46);
         assert!(row["p50_us"].as_f64() <= row["max_us"].as_f64());
     }
     assert_eq!(rows[0]["user_bytes"], 2000 * 116);

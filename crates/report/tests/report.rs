@@ -169,10 +169,10 @@ fn differences_beyond_the_spread_are_marked_and_others_are_not() {
         "less latency: {text}"
     );
     let within = line(&text, "overwrite");
-    assert!(
-        within.contains(" 1.17 ") && !within.contains("WORSE"),
-        "{text}"
-    );
+    for mark in ["better", "WORSE", "?"] {
+        assert!(!within.contains(&format!("{mark} 1.17")), "{text}");
+    }
+    assert!(within.contains(" 1.17 "), "{text}");
     assert!(line(&text, "scan").contains("WORSE 0.77"), "{text}");
     assert!(line(&text, "readrandom").contains("? 2.00"), "{text}");
     for expected in [
@@ -245,19 +245,27 @@ fn the_page_has_every_series_and_refers_to_nothing_outside() {
         !tag.contains("stroke=\"#E4E4E4\"")
     });
     assert_eq!(lines.count(), 2 * (4 + 4 + 2));
+    // With those of bars: two of speed, two of amplification, three of memory and space.
+    assert_eq!(html.matches("<figure>").count(), 2 * 3 + 2 + 2 + 3);
     assert!(html.contains("heliox, 4 threads") && html.contains("lmdb, 1 thread"));
 }
 
 #[test]
 fn names_are_escaped_in_the_page_and_cannot_upset_a_terminal() {
     let rows = [
-        row("<script>alert(1)</script>", "fill\u{1b}[2Jseq", 1, 1, 1.0),
-        row("a & b \"c\"", "fill\u{1b}[2Jseq", 1, 1, 2.0),
+        row(
+            "<script>alert(1)</script>",
+            "<i>fill\u{1b}[2Jseq",
+            1,
+            1,
+            1.0,
+        ),
+        row("a & b \"c\"", "<i>fill\u{1b}[2Jseq", 1, 1, 2.0),
         json!({ "engine": "x", "failed": "<img src=x>\u{1b}]0;" }),
     ];
     let report = Report::new(results("<b>.json", &rows));
     let html = report.html().unwrap();
-    for evil in ["<script", "<img", "<b>", "\u{1b}"] {
+    for evil in ["<script", "<img", "<b>", "<i>", "\u{1b}"] {
         assert!(!html.contains(evil), "{evil}");
     }
     assert!(html.contains("&lt;script&gt;alert(1)") && html.contains("a &amp; b &quot;c&quot;"));
