@@ -6,7 +6,7 @@
 //! - [`KeyGen`], [`ValueGen`], [`Permutation`]: data as a pure function of an index and a seed.
 //! - [`Config`] says what to run, [`Bench`] runs it and gives one [`Row`] a workload.
 //! - [`Zipfian`], [`Scrambled`], [`Latest`]: the skewed choices of YCSB.
-//! - [`rows_to_json`] and [`rows_to_table`] present the rows; [`size`] reads and shows numbers.
+//! - [`rows_to_json`], [`rows_to_text`] and [`rows_to_table`] present the rows; [`size`] reads and shows numbers.
 //!
 //! Threads: [`Bench::run`] starts its own workers and joins them before it returns; an [`Observer`]
 //! is called from the caller's thread alone.

@@ -153,7 +153,7 @@ pub(crate) struct Group<'c> {
 /// What stands beside each other in a table or chart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Beside {
-    /// Engines that did the same; a group for each workload.
+    /// Engines that did the same; a group for each workload and number of threads.
     Engines,
     /// The same workload of the one engine in several ways; a group for each workload.
     Ways,
@@ -198,20 +198,22 @@ pub(crate) fn groups(cases: &[Case]) -> Vec<Group<'_>> {
     });
     let mut groups: Vec<Group<'_>> = Vec::new();
     for case in cases {
-        let (title, label) = match beside {
-            Beside::Engines => (case.work(), Some(case.engine.clone())),
-            Beside::Ways => {
-                let variant = Some(case.variant.clone()).filter(|variant| !variant.is_empty());
-                (case.workload.clone(), variant)
-            }
-            Beside::Workloads => (case.engine.clone(), Some(case.work())),
-        };
         let threads = threads.then(|| case.show_threads());
-        let label: Vec<String> = label.into_iter().chain(threads).collect();
-        let label = match label.as_slice() {
-            [] => case.engine.clone(),
-            parts => parts.join(", "),
+        let variant = Some(case.variant.clone()).filter(|variant| !variant.is_empty());
+        let (title, label) = match beside {
+            Beside::Engines => (
+                vec![Some(case.work()), threads],
+                vec![Some(case.engine.clone())],
+            ),
+            Beside::Ways => (vec![Some(case.workload.clone())], vec![variant, threads]),
+            Beside::Workloads => (
+                vec![Some(case.engine.clone())],
+                vec![Some(case.work()), threads],
+            ),
         };
+        let title = join(title);
+        let label = Some(join(label)).filter(|label| !label.is_empty());
+        let label = label.unwrap_or_else(|| case.engine.clone());
         match groups.iter_mut().find(|group| group.title == title) {
             Some(group) => group.cases.push((label, case)),
             None => groups.push(Group {
@@ -221,6 +223,11 @@ pub(crate) fn groups(cases: &[Case]) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+fn join(parts: Vec<Option<String>>) -> String {
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    told.join(", ")
 }
 
 /// The engines, in the order of their first cases.

@@ -185,7 +185,7 @@ impl Results {
             threads,
             repeat: raw.repeat,
             ops_per_s,
-            offered: offered(&raw.open_loop).as_ref().and_then(Value::as_f64),
+            offered: offered(&raw),
             ops: raw.ops,
             seconds: raw.seconds,
             p50_us: raw.p50_us,
@@ -225,10 +225,7 @@ fn check(raw: &Raw) -> Result<(), String> {
         ("objects", raw.objects),
         ("disk_bytes", raw.disk_bytes),
         ("peak_rss_bytes", raw.peak_rss_bytes),
-        (
-            "offered_ops_per_s",
-            offered(&raw.open_loop).as_ref().and_then(Value::as_f64),
-        ),
+        ("offered_ops_per_s", offered(raw)),
     ];
     for (name, figure) in figures {
         if let Some(figure) = figure.filter(|figure| !(0.0..=LARGEST).contains(figure)) {
@@ -252,9 +249,14 @@ fn check(raw: &Raw) -> Result<(), String> {
     Ok(())
 }
 
-/// The rate of an open loop.
-fn offered(load: &Option<Value>) -> Option<Value> {
-    load.as_ref()?.get("offered_ops_per_s").cloned()
+/// A field of an open loop.
+fn of_loop(load: &Option<Value>, field: &str) -> Option<Value> {
+    load.as_ref()?.get(field).cloned()
+}
+
+/// Operations a second that were offered.
+fn offered(raw: &Raw) -> Option<f64> {
+    of_loop(&raw.open_loop, "offered_ops_per_s")?.as_f64()
 }
 
 /// An open loop that did not keep up, by its own word.
@@ -264,7 +266,8 @@ fn is_behind(load: &Option<Value>) -> bool {
 }
 
 fn settings(raw: &Raw) -> Vec<(&'static str, String)> {
-    let (rate, writer_rate) = (offered(&raw.open_loop), offered(&raw.writer_loop));
+    let rate = of_loop(&raw.open_loop, "rate");
+    let writer_rate = of_loop(&raw.writer_loop, "rate");
     let fields = [
         ("key_size", &raw.key_size),
         ("value_size", &raw.value_size),

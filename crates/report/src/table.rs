@@ -80,8 +80,8 @@ fn table(group: &Group<'_>, beside: Beside, failures: &[Failed]) -> Table {
     let header = [beside.name(), SPEED.name, to_base, "spread"].into_iter();
     let header = header.chain(COSTS.iter().map(|figure| figure.name));
     let mut table = Table::new(&group.title, header.map(str::to_owned).collect());
+    let base = if several { base(group) } else { None };
     for (label, case) in &group.cases {
-        let base = if several { base(group, case) } else { None };
         table.rows.push(cells(label, case, base));
     }
     for failure in failures {
@@ -101,10 +101,10 @@ fn table(group: &Group<'_>, beside: Beside, failures: &[Failed]) -> Table {
     table.tidy()
 }
 
-/// The speed that a case is held against.
-fn base(group: &Group<'_>, case: &Case) -> Option<f64> {
+/// The speed that the cases of a group are held against.
+fn base(group: &Group<'_>) -> Option<f64> {
     let mut cases = group.cases.iter().map(|(_, case)| case);
-    let base = cases.find(|other| other.engine == BASE && other.threads == case.threads)?;
+    let base = cases.find(|case| case.engine == BASE)?;
     base.median(&SPEED).filter(|speed| *speed > 0.0)
 }
 

@@ -97,7 +97,7 @@ fn what_was_run_in_several_ways_is_not_put_together() {
     let mut large = row("heliox", "fillseq", 1, 1, 30.0);
     large["value_size"] = json!(4000);
     let mut offered = row("heliox", "overwrite", 1, 1, 50.0);
-    offered["open_loop"] = json!({ "offered_ops_per_s": 70, "keeps_up": false });
+    offered["open_loop"] = json!({ "rate": 71, "offered_ops_per_s": 70.5, "keeps_up": false });
     let rows = [
         row("heliox", "fillseq", 1, 1, 10.0),
         row("heliox", "fillseq", 1, 1, 20.0),
@@ -120,10 +120,10 @@ fn what_was_run_in_several_ways_is_not_put_together() {
     }
     assert!(text.contains("NOT KEPT UP: heliox, overwrite"), "{text}");
     assert!(
-        text.contains("threads 1 / 4") && text.contains("rate 70"),
+        text.contains("threads 1 / 4") && text.contains("rate 71"),
         "{text}"
     );
-    let offered = line(&text, "value size 400, rate 70, 1 thread");
+    let offered = line(&text, "value size 400, rate 71, 1 thread");
     assert!(
         offered.contains(" 50 ") && offered.contains(" 70 "),
         "{text}"
@@ -238,16 +238,16 @@ fn the_page_has_every_series_and_refers_to_nothing_outside() {
     ] {
         assert!(html.contains(&format!("<h2>{title}</h2>")), "{title}");
     }
-    // A line for each of the two engines and numbers of threads in the charts of latency and of
-    // time, and one for each engine in those of scaling; a chart of each kind for either workload.
+    // A line for each of the two engines, in charts of latency and of time for each of the two
+    // workloads and numbers of threads, and in those of scaling for each workload.
     let lines = html.split("<polyline ").skip(1).filter(|tag| {
         let tag = tag.split('>').next().unwrap();
         !tag.contains("stroke=\"#E4E4E4\"")
     });
     assert_eq!(lines.count(), 2 * (4 + 4 + 2));
-    // With those of bars: two of speed, two of amplification, three of memory and space.
-    assert_eq!(html.matches("<figure>").count(), 2 * 3 + 2 + 2 + 3);
-    assert!(html.contains("heliox, 4 threads") && html.contains("lmdb, 1 thread"));
+    // With those of bars: four of speed, four of amplification, three of memory and space.
+    assert_eq!(html.matches("<figure>").count(), (4 + 4 + 2) + 4 + 4 + 3);
+    assert!(html.contains("ycsb-a, 4 threads") && html.contains("fillseq, 1 thread<"));
 }
 
 #[test]
