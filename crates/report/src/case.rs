@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use heliox_bench::size::show_bytes;
+
 use crate::figure::{median, Figure};
 use crate::row::{Results, Row};
 
@@ -101,7 +103,10 @@ pub(crate) fn cases(results: &Results, varying: &Varying) -> Vec<Case> {
             .iter()
             .filter(|(name, _)| varying.contains(name));
         let setting: Vec<String> = told
-            .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+            .map(|(name, value)| {
+                let value = show_values(name, std::slice::from_ref(value));
+                format!("{} {value}", show_name(name))
+            })
             .collect();
         for time in 1usize.. {
             let mut parts = setting.clone();
@@ -139,6 +144,21 @@ pub(crate) fn settings(results: &Results) -> Vec<(&'static str, Vec<String>)> {
         }
     }
     settings
+}
+
+/// A setting's name for people.
+pub(crate) fn show_name(name: &str) -> String {
+    name.trim_end_matches("_bytes").replace('_', " ")
+}
+
+/// A setting's values for people, of which bytes that are many are in a unit.
+pub(crate) fn show_values(name: &str, values: &[String]) -> String {
+    let show = |value: &String| match value.parse() {
+        Ok(bytes) if name == "memory_bytes" => show_bytes(bytes),
+        _ => value.clone(),
+    };
+    let values: Vec<String> = values.iter().map(show).collect();
+    values.join(" / ")
 }
 
 /// Cases that belong into one table or chart.

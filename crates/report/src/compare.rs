@@ -1,7 +1,7 @@
 //! Two runs beside each other: cases that both have, ratios of their medians, and whether a
 //! difference exceeds the spread. No state, no threads.
 
-use crate::case::{settings, Case};
+use crate::case::{settings, show_name, show_values, Case};
 use crate::figure::{median, spread, Figure, COSTS, SPEED};
 use crate::row::Results;
 use crate::table::Table;
@@ -120,9 +120,10 @@ pub(crate) fn remarks(old: (&Results, &[Case]), new: (&Results, &[Case])) -> Vec
         let others = those.iter().find(|(other, _)| other == name);
         if let Some((_, others)) = others.filter(|(_, others)| others != values) {
             remarks.push(format!(
-                "{name} is {} in A and {} in B: not the same work",
-                values.join(" / "),
-                others.join(" / ")
+                "{} is {} in A and {} in B: not the same work",
+                show_name(name),
+                show_values(name, values),
+                show_values(name, others)
             ));
         }
     }

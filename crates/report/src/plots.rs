@@ -161,7 +161,8 @@ fn each(
     plots.filter_map(Result::transpose).collect()
 }
 
-/// The lines that say something, and their names.
+/// The lines that say something, and their names; none where no line has two points. One that has
+/// a single point is a dot beside the others.
 fn told(
     chart: &LinesOf<'_>,
     points: impl Fn(&Row) -> Vec<(f64, f64)>,
@@ -170,12 +171,16 @@ fn told(
         let points = case.typical().map(&points).unwrap_or_default();
         let line = Line {
             colour: *colour,
+            dots: points.len() == 1,
             points,
-            dots: false,
         };
-        (line.points.len() > 1).then(|| ((label.clone(), *colour), line))
+        (!line.points.is_empty()).then(|| ((label.clone(), *colour), line))
     };
-    chart.cases.iter().filter_map(line).unzip()
+    let told: Vec<_> = chart.cases.iter().filter_map(line).collect();
+    if told.iter().all(|(_, line)| line.dots) {
+        return (Vec::new(), Vec::new());
+    }
+    told.into_iter().unzip()
 }
 
 fn latency(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {

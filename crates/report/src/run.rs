@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::case::{cases, engines, settings, Case, Varying};
+use crate::case::{cases, engines, settings, show_name, show_values, Case, Varying};
 use crate::row::Results;
 use crate::table::{self, Table};
 
@@ -52,11 +52,9 @@ impl Run {
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let settings = settings(&self.results);
-        let settings = settings.iter().map(|(name, values)| {
-            let values: Vec<String> = values.iter().map(|value| readable(name, value)).collect();
-            let name = name.trim_end_matches("_bytes").replace('_', " ");
-            format!("{name} {}", values.join(" / "))
-        });
+        let settings = settings
+            .iter()
+            .map(|(name, values)| format!("{} {}", show_name(name), show_values(name, values)));
         let mut settings: Vec<String> = settings.collect();
         let threads: BTreeSet<u64> = self.cases.iter().map(|case| case.threads).collect();
         if !threads.is_empty() {
@@ -89,13 +87,5 @@ impl Run {
             ));
         }
         notes
-    }
-}
-
-/// Bytes that are many, in a unit.
-fn readable(name: &str, value: &str) -> String {
-    match value.parse() {
-        Ok(bytes) if name == "memory_bytes" => heliox_bench::size::show_bytes(bytes),
-        _ => value.to_owned(),
     }
 }

@@ -180,7 +180,7 @@ fn differences_beyond_the_spread_are_marked_and_others_are_not() {
         "B: new.json",
         "only in A: ycsb-a",
         "only in B: ycsb-b",
-        "value_size is 400 in A and 100 in B",
+        "value size is 400 in A and 100 in B",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -290,6 +290,21 @@ fn a_file_of_an_earlier_version_is_shown_without_the_plots_it_cannot_have() {
     let html = report.html().unwrap();
     assert!(!html.contains("<h2>Latency") && !html.contains("<h2>Speed over time"));
     assert!(html.contains("<h2>Operations a second"));
+    let mut short = row("heliox", "fillseq", 1, 1, 5.0);
+    short["ops_by_second"] = json!([5]);
+    let mut rows = vec![short, row("heliox", "scan", 1, 1, 5.0)];
+    let dots = |rows: &[Value]| {
+        let html = Report::new(results("r.json", rows)).html().unwrap();
+        let section = html
+            .split("<h2>Speed over time")
+            .nth(1)?
+            .split("<h2>")
+            .next();
+        section.map(|section| section.matches("<circle").count())
+    };
+    assert_eq!(dots(&rows), Some(1), "a single second beside a line");
+    rows.pop();
+    assert_eq!(dots(&rows), None, "a single second is no line");
     let least = json!([{ "engine": "e", "workload": "w", "threads": 1, "ops_per_s": 0 }]);
     let least = Results::parse("r", least.to_string().as_bytes()).unwrap();
     assert!(Report::new(least)
