@@ -72,6 +72,13 @@ pub(crate) struct RunArgs {
     /// Seconds (or 90s, 10m) after which each workload ends that is no fill
     #[arg(long, value_name = "S", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+    /// Offer so many operations a second (50K: 50,000), over all threads, to every workload that is
+    /// no fill; latencies count from when an operation was due, also while it waits for a thread
+    #[arg(long, value_name = "OPS", value_parser = parse_count)]
+    pub(crate) rate: Option<u64>,
+    /// The same for the writer of readwhilewriting [default: it writes as fast as it can]
+    #[arg(long, value_name = "OPS", value_parser = parse_count)]
+    pub(crate) writer_rate: Option<u64>,
     /// Entries that one operation of scan reads
     #[arg(long, default_value = "100", value_name = "N")]
     pub(crate) scan_length: usize,
@@ -122,6 +129,8 @@ impl RunArgs {
             keys,
             threads: self.threads,
             duration: self.duration,
+            rate: self.rate,
+            writer_rate: self.writer_rate,
             durability: self.durability,
             read_share_percent: self.read_share,
             scan_entries: self.scan_length,

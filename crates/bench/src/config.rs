@@ -14,6 +14,8 @@ use crate::workload::Workload;
 const VALUE_BYTES_MAX: usize = 256 << 20;
 /// More threads than this are a slip of the finger.
 const THREADS_MAX: usize = 4096;
+/// A higher rate than any store or this program is capable of, in operations a second.
+pub(crate) const RATE_MAX: u64 = 100_000_000;
 /// Most keys of one `multi_get`.
 const BATCH_MAX: usize = 65_536;
 
@@ -84,6 +86,12 @@ pub struct Config {
     pub threads: usize,
     /// Ends every workload that is not a fill; `None`: each does `num` operations.
     pub duration: Option<Duration>,
+    /// Operations a second that are offered over all threads to every workload that is no fill,
+    /// and from which latencies count (see [`crate::OpenLoop`]); `None`: each thread asks again as
+    /// soon as it was answered. The writer of `readwhilewriting` is not meant.
+    pub rate: Option<u64>,
+    /// The same for the writer of `readwhilewriting`.
+    pub writer_rate: Option<u64>,
     /// Reported only: the engine was opened with it.
     pub durability: DurabilityMode,
     /// Reads among the operations of `readrandomwriterandom`, in percent.
@@ -112,6 +120,8 @@ impl Config {
             keys: KeyFamily::Random,
             threads: 1,
             duration: None,
+            rate: None,
+            writer_rate: None,
             durability: DurabilityMode::Bounded,
             read_share_percent: 90.0,
             scan_entries: 100,
@@ -145,6 +155,7 @@ impl Config {
         for keys in [self.batch_keys, self.multi_keys] {
             in_range("--batch", keys as u64, 1, BATCH_MAX as u64)?;
         }
+        self.validate_rates()?;
         if self.workloads.is_empty() {
             return Err(BenchError::out_of_range(
                 "--workload",
@@ -171,6 +182,28 @@ impl Config {
             return Err(BenchError::out_of_range("--num", self.num, expected));
         }
         Ok(keys)
+    }
+
+    fn validate_rates(&self) -> Result<(), BenchError> {
+        let rates = [("--rate", self.rate), ("--writer-rate", self.writer_rate)];
+        for (option, rate) in rates {
+            in_range(option, rate.unwrap_or(1), 1, RATE_MAX)?;
+        }
+        let writes_beside = self.workloads.contains(&Workload::ReadWhileWriting);
+        if self.writer_rate.is_some() && !writes_beside && !self.workloads.is_empty() {
+            return Err(BenchError::out_of_range(
+                "--writer-rate",
+                "given",
+                "readwhilewriting among the workloads: no other has a writer of its own (--rate \
+                 holds the operations of a workload to a rate)",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The rate at which operations of a workload are offered.
+    pub(crate) fn rate_of(&self, workload: Workload) -> Option<u64> {
+        self.rate.filter(|_| !workload.is_fill())
     }
 
     /// Keys of one call of a workload.
@@ -220,8 +253,37 @@ mod tests {
 
     #[test]
     fn each_nonsense_number_is_refused_by_its_option() {
-        let broken: [(Config, &str); 8] = [
+        let broken: [(Config, &str); 12] = [
             (Config { num: 0, ..config() }, "--num"),
+            (
+                Config {
+                    rate: Some(0),
+                    ..config()
+                },
+                "--rate",
+            ),
+            (
+                Config {
+                    rate: Some(100_000_001),
+                    ..config()
+                },
+                "--rate",
+            ),
+            (
+                Config {
+                    workloads: vec![Workload::ReadWhileWriting],
+                    writer_rate: Some(0),
+                    ..config()
+                },
+                "--writer-rate",
+            ),
+            (
+                Config {
+                    writer_rate: Some(5),
+                    ..config()
+                },
+                "readwhilewriting",
+            ),
             (
                 Config {
                     threads: 0,

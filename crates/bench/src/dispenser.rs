@@ -32,6 +32,14 @@ impl Dispenser {
         }
     }
 
+    /// The same, one call at a claim: so that operations are begun in the order in which they fall due.
+    pub(crate) fn one_call(total: Option<u64>, batch: usize) -> Dispenser {
+        Dispenser {
+            chunk: (batch as u64).max(1),
+            ..Dispenser::new(total, 1, batch)
+        }
+    }
+
     /// The next operations; `None` when there are none left or a stop was asked for.
     pub(crate) fn claim(&self) -> Option<Range<u64>> {
         if self.stopped() {
@@ -69,6 +77,13 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..total).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn one_call_at_a_time_is_handed_out_where_asked() {
+        let dispenser = Dispenser::one_call(Some(10_000), 3);
+        assert_eq!(dispenser.claim(), Some(0..3));
+        assert_eq!(Dispenser::one_call(None, 1).claim(), Some(0..1));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde_json::{json, Map, Value};
 
+use crate::open_loop::OpenLoop;
 use crate::row::{CallSummary, Row};
 
 /// The rows as a JSON list of objects; the names of the fields are part of the command's contract.
@@ -109,6 +110,8 @@ fn further(row: &Row) -> Value {
         "entries_read": row.entries_read,
         "batch": row.batch,
         "seed": row.seed,
+        "open_loop": row.open_loop.map(OpenLoop::to_json),
+        "writer_loop": row.writer_loop.map(OpenLoop::to_json),
         "reads": calls(&row.reads),
         "writes": calls(&row.writes),
         "ops_by_second": row.ops_by_second,
@@ -157,6 +160,21 @@ pub fn rows_to_table(rows: &[Row]) -> String {
     ]);
     for row in rows {
         table.add_row(cells(row));
+        if let Some(load) = &row.open_loop {
+            table.add_row(load_cells(
+                "  offered",
+                load.offered_ops_per_s,
+                load.keeps_up,
+            ));
+        }
+        if let Some(load) = &row.writer_loop {
+            table.add_row(load_cells("  its writer", load.achieved_ops_per_s, true));
+            table.add_row(load_cells(
+                "  offered to it",
+                load.offered_ops_per_s,
+                load.keeps_up,
+            ));
+        }
         if row.reads.calls > 0 && row.writes.calls > 0 {
             table.add_row(part_cells("  its reads", &row.reads));
             table.add_row(part_cells("  its writes", &row.writes));
@@ -174,6 +192,15 @@ fn cells(row: &Row) -> Vec<Cell> {
     cells.push(right(format!("{:.3}", row.media_reads_per_op)));
     cells.push(right(optional(row.index_bytes_per_object, 2)));
     cells
+}
+
+/// A rate beside that of the row, and whether it was kept up with.
+fn load_cells(name: &str, ops_per_s: f64, keeps_up: bool) -> [Cell; 2] {
+    let verdict = if keeps_up { "" } else { ": NOT KEPT UP" };
+    [
+        Cell::new(format!("{name}{verdict}")),
+        right(thousands(ops_per_s)),
+    ]
 }
 
 fn part_cells(name: &str, calls: &CallSummary) -> Vec<Cell> {

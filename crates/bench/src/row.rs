@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::BenchError;
 use crate::family::KeyFamily;
 use crate::latency::Latency;
+use crate::open_loop::OpenLoop;
 use crate::system::ProcessUsage;
 use crate::tally::Tally;
 use crate::workload::Workload;
@@ -44,9 +45,26 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     /// The longest gap of the control loop, where one ran.
     pub(crate) control: Option<Duration>,
+    /// How the load went that was offered at a rate, to the threads and to the further writer.
+    pub(crate) open_loop: Option<OpenLoop>,
+    pub(crate) writer_loop: Option<OpenLoop>,
     pub(crate) settled: Duration,
     pub(crate) before: Reading,
     pub(crate) after: Reading,
+}
+
+impl Measured {
+    fn longest_stall_ms(&self) -> Option<f64> {
+        let Measured {
+            front, background, ..
+        } = self;
+        let wrote = front.writes.calls() + background.writes.calls() > 0;
+        // A thread that waits for what is next due does not stall.
+        let waited =
+            self.writer_loop.is_some() || self.open_loop.is_some() && front.writes.calls() > 0;
+        let stall = front.longest_stall.max(background.longest_stall);
+        (wrote && !waited).then_some(stall.as_secs_f64() * 1e3)
+    }
 }
 
 /// The latencies of one kind of call, in microseconds.
@@ -102,7 +120,12 @@ pub struct Row {
     pub ops_per_s: f64,
     /// All calls of the threads asked for.
     pub calls: CallSummary,
-    /// Longest time in which no thread completed a write; `None` if nothing was written.
+    /// How the load went that was offered at a rate; `None` in a closed loop.
+    pub open_loop: Option<OpenLoop>,
+    /// The same for the writer of `readwhilewriting`.
+    pub writer_loop: Option<OpenLoop>,
+    /// Longest time in which no thread completed a write; `None` if nothing was written, or only
+    /// at a rate.
     pub longest_stall_ms: Option<f64>,
     /// Longest time between two rounds of the control loop; `None` if none ran.
     pub control_stall_ms: Option<f64>,
@@ -183,13 +206,10 @@ impl Row {
             after,
             ..
         } = measured;
-        let mut all_calls = front.reads.clone();
-        all_calls.merge(&front.writes)?;
-        let mut writes = front.writes.clone();
-        writes.merge(&background.writes)?;
+        let all_calls = merged(&front.reads, &front.writes)?;
+        let writes = merged(&front.writes, &background.writes)?;
         let ops = front.read_ops + front.write_ops;
         let seconds = measured.elapsed.as_secs_f64();
-        let stall = front.longest_stall.max(background.longest_stall);
         let user_bytes = front.user_bytes + background.user_bytes;
         let written = after.counters.written.since(&before.counters.written);
         let read = after.counters.read.since(&before.counters.read);
@@ -205,7 +225,9 @@ impl Row {
             seconds,
             ops_per_s: rate(ops, seconds),
             calls: CallSummary::of(&all_calls),
-            longest_stall_ms: (writes.calls() > 0).then_some(stall.as_secs_f64() * 1e3),
+            open_loop: measured.open_loop,
+            writer_loop: measured.writer_loop,
+            longest_stall_ms: measured.longest_stall_ms(),
             control_stall_ms: measured.control.map(|gap| gap.as_secs_f64() * 1e3),
             key_size: config.key_bytes,
             value_size: config.value_bytes,
@@ -241,9 +263,28 @@ impl Row {
     }
 
     /// A remark on a result that is probably not what was meant: keys that should be there and are
-    /// not, or the other way round.
+    /// not, or the other way round; a load that was too much.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
+        let remarks = [self.remark_on_found(), self.remark_on_rate()];
+        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+        (!remarks.is_empty()).then(|| remarks.join("\n"))
+    }
+
+    fn remark_on_rate(&self) -> Option<String> {
+        let both = [("", &self.open_loop), (", its writer", &self.writer_loop)];
+        let (whose, load) = both.iter().find_map(|(whose, load)| {
+            let behind = load.filter(|load| !load.keeps_up);
+            behind.map(|load| (whose, load))
+        })?;
+        Some(format!(
+            "{}{whose}: {:.0} operations a second were offered and {:.0} achieved: the engine does \
+             not keep up, and latencies grow for as long as it is measured; give a lower rate",
+            self.workload, load.offered_ops_per_s, load.achieved_ops_per_s
+        ))
+    }
+
+    fn remark_on_found(&self) -> Option<String> {
         if self.read_ops == 0 {
             return None;
         }
@@ -261,6 +302,12 @@ impl Row {
             self.workload, self.found, self.read_ops
         ))
     }
+}
+
+fn merged(one: &Latency, other: &Latency) -> Result<Latency, BenchError> {
+    let mut both = one.clone();
+    both.merge(other)?;
+    Ok(both)
 }
 
 fn rate(ops: u64, seconds: f64) -> f64 {

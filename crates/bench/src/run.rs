@@ -17,6 +17,7 @@ use crate::error::BenchError;
 use crate::inserts::Inserts;
 use crate::keys::KeyGen;
 use crate::mix::mix2;
+use crate::open_loop::Schedule;
 use crate::permutation::Permutation;
 use crate::row::{Measured, Reading, Row};
 use crate::stall::StallClock;
@@ -125,12 +126,25 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         self.engine.settle().map_err(settle)?;
         let settled = settle_begin.elapsed();
         let after = Reading::take(self.engine)?;
-        let elapsed = front.end.saturating_duration_since(start);
+        // In the open loop the wait for what was next due belongs to the time.
+        let until = plan.deadline.filter(|_| plan.schedule.is_some());
+        let end = until.map_or(front.end, |until| front.end.max(until));
+        let elapsed = end.saturating_duration_since(start);
+        let open_loop = plan.schedule.as_ref().map(|schedule| {
+            let ops = front.read_ops + front.write_ops;
+            schedule.outcome(ops, &front.waits, elapsed, until)
+        });
+        let writer_loop = plan.writer_schedule.as_ref().map(|schedule| {
+            let writer = &background;
+            schedule.outcome(writer.write_ops, &writer.waits, elapsed, Some(end))
+        });
         let measured = Measured {
             front,
             background,
             elapsed,
             control,
+            open_loop,
+            writer_loop,
             settled,
             before,
             after,
@@ -147,6 +161,15 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             Some(config.num)
         };
         let per_call = config.keys_per_call(workload);
+        let draw_seed = mix2(config.seed, place + 1);
+        let rate = config.rate_of(workload);
+        let dispenser = if rate.is_some() {
+            Dispenser::one_call(total, per_call)
+        } else {
+            Dispenser::new(total, config.threads, per_call)
+        };
+        let has_writer = workload == Workload::ReadWhileWriting;
+        let writer_rate = config.writer_rate.filter(|_| has_writer);
         Plan {
             engine: self.engine,
             config,
@@ -154,8 +177,10 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             values: &self.values,
             workload,
             order: Permutation::new(config.num, config.seed),
-            draw_seed: mix2(config.seed, place + 1),
-            dispenser: Dispenser::new(total, config.threads, per_call),
+            draw_seed,
+            dispenser,
+            schedule: rate.map(|rate| Schedule::new(start, rate, mix2(draw_seed, 1))),
+            writer_schedule: writer_rate.map(|rate| Schedule::new(start, rate, mix2(draw_seed, 2))),
             hot: Scrambled::new(config.num),
             latest: &self.latest,
             inserts: &self.inserts,

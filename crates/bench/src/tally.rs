@@ -7,6 +7,30 @@ use crate::error::BenchError;
 use crate::latency::Latency;
 use crate::series::Series;
 
+/// How the open loop went for one thread or, merged, for a workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Waits {
+    /// How late it woke up for what was due.
+    pub(crate) wakes: Latency,
+    /// Operations that it claimed too late to begin them.
+    pub(crate) unserved: u64,
+}
+
+impl Waits {
+    /// No waits.
+    pub(crate) fn new() -> Result<Waits, BenchError> {
+        Ok(Waits {
+            wakes: Latency::new()?,
+            unserved: 0,
+        })
+    }
+
+    fn merge(&mut self, other: &Waits) -> Result<(), BenchError> {
+        self.unserved += other.unserved;
+        self.wakes.merge(&other.wakes)
+    }
+}
+
 /// The account of one thread or, merged, of a workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -28,6 +52,8 @@ pub(crate) struct Tally {
     pub(crate) series: Series,
     /// The longest gap between completed writes that was measured.
     pub(crate) longest_stall: Duration,
+    /// What the open loop adds.
+    pub(crate) waits: Waits,
     /// When the last operation ended.
     pub(crate) end: Instant,
 }
@@ -45,6 +71,7 @@ impl Tally {
             user_bytes: 0,
             series: Series::new(now),
             longest_stall: Duration::ZERO,
+            waits: Waits::new()?,
             end: now,
         })
     }
@@ -61,6 +88,7 @@ impl Tally {
         self.user_bytes += other.user_bytes;
         self.series.merge(&other.series);
         self.longest_stall = self.longest_stall.max(other.longest_stall);
+        self.waits.merge(&other.waits)?;
         self.end = self.end.max(other.end);
         Ok(())
     }

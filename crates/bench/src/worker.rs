@@ -1,11 +1,17 @@
 //! One thread of a workload: claims operations, makes their keys and values, times the calls.
 //!
-//! Only the call into the engine is timed; making keys and values is not. Each worker owns its
+//! Only the call into the engine is timed; making keys and values is not. In the open loop a call is
+//! timed from the moment at which its operation was due; keys and values are made before that where
+//! there is time, and of an operation of two calls the second is timed from its own begin. Each worker owns its
 //! buffers and its account; what it shares is behind `&` in the [`Plan`].
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::set_current_timer_slack;
 
 use crate::config::Config;
 use crate::dispenser::Dispenser;
@@ -15,11 +21,17 @@ use crate::error::BenchError;
 use crate::inserts::Inserts;
 use crate::keys::KeyGen;
 use crate::mix::{below, mix2};
+use crate::open_loop::Schedule;
 use crate::permutation::Permutation;
 use crate::stall::{StallClock, StallWatch};
 use crate::tally::Tally;
 use crate::values::ValueGen;
 use crate::workload::Workload;
+
+/// How often a thread that waits looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// In the open loop, what was due when the time was over is still done for this long.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// What all workers of a workload share.
 pub(crate) struct Plan<'a, E: Engine + ?Sized> {
@@ -38,6 +50,10 @@ pub(crate) struct Plan<'a, E: Engine + ?Sized> {
     /// Keys added beyond the N.
     pub(crate) inserts: &'a Inserts,
     pub(crate) dispenser: Dispenser,
+    /// When operations are due; `None`: each as soon as a thread is free.
+    pub(crate) schedule: Option<Schedule>,
+    /// The same for the further thread of `readwhilewriting`.
+    pub(crate) writer_schedule: Option<Schedule>,
     /// Tells the further thread of `readwhilewriting` to end.
     pub(crate) background_stop: AtomicBool,
     pub(crate) deadline: Option<Instant>,
@@ -59,6 +75,8 @@ pub(crate) struct Worker<'a, E: Engine + ?Sized> {
     pub(crate) plan: &'a Plan<'a, E>,
     tally: Tally,
     watch: StallWatch<'a>,
+    /// When the next call is due.
+    due: Option<Instant>,
     key: Vec<u8>,
     value: Vec<u8>,
     batch: Vec<Vec<u8>>,
@@ -72,6 +90,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             plan,
             tally: Tally::new(plan.stall.start())?,
             watch: plan.stall.watch(),
+            due: None,
             key: Vec::new(),
             value: Vec::new(),
             batch: Vec::new(),
@@ -81,8 +100,12 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     /// Works until the operations or the time are over; the first error ends all workers.
     pub(crate) fn run(mut self) -> Result<Tally, BenchError> {
+        wake_in_time(self.plan.schedule.is_some());
         while let Some(ops) = self.plan.dispenser.claim() {
             let count = ops.end - ops.start;
+            if !self.is_to_do(&ops) {
+                break;
+            }
             self.chunk(ops).map_err(|source| self.failed(source))?;
             self.plan.done.fetch_add(count, Ordering::Relaxed);
         }
@@ -91,7 +114,15 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     /// Overwrites until it is told to stop: the further thread of `readwhilewriting`.
     pub(crate) fn run_background(mut self) -> Result<Tally, BenchError> {
+        wake_in_time(self.plan.writer_schedule.is_some());
         for op in 0u64.. {
+            if let Some(schedule) = &self.plan.writer_schedule {
+                let due = schedule.claim(op, 1);
+                if !self.wait(due, || self.plan.background_stop.load(Ordering::Relaxed)) {
+                    break;
+                }
+                self.due = Some(due);
+            }
             self.overwrite(!op).map_err(|source| self.failed(source))?;
             // Asked after the first write: however short the reads are, there is one beside them.
             if self.plan.background_stop.load(Ordering::Relaxed) {
@@ -99,6 +130,57 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             }
         }
         Ok(self.finish())
+    }
+
+    /// Whether claimed operations are to be done; sets when they are due. What is due after the
+    /// deadline is not, nor what could not be begun for long after it.
+    fn is_to_do(&mut self, ops: &Range<u64>) -> bool {
+        let Some(schedule) = &self.plan.schedule else {
+            return true;
+        };
+        let count = ops.end - ops.start;
+        let due = schedule.claim(ops.start, count);
+        if let Some(deadline) = self.plan.deadline {
+            if due >= deadline {
+                return false;
+            }
+            if deadline.elapsed() >= GRACE {
+                self.plan.dispenser.stop();
+                self.tally.waits.unserved += count;
+                return false;
+            }
+        }
+        self.due = Some(due);
+        true
+    }
+
+    /// Sleeps until a moment; false if told to end before.
+    fn wait(&mut self, due: Instant, told: impl Fn() -> bool) -> bool {
+        let mut slept = false;
+        loop {
+            let now = Instant::now();
+            let left = due.saturating_duration_since(now);
+            if left.is_zero() {
+                if slept {
+                    self.tally.waits.wakes.record(now - due);
+                }
+                return true;
+            }
+            if told() {
+                return false;
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+            slept = true;
+        }
+    }
+
+    /// When the call that is made now counts as begun: when it was due, for which this waits.
+    fn begin(&mut self) -> Instant {
+        let Some(due) = self.due.take() else {
+            return Instant::now();
+        };
+        self.wait(due, || self.plan.dispenser.stopped());
+        due
     }
 
     fn failed(&self, source: EngineError) -> BenchError {
@@ -127,11 +209,9 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
                 self.one(next)?;
             }
             next = until;
-            if self
-                .plan
-                .deadline
-                .is_some_and(|deadline| self.tally.end >= deadline)
-            {
+            let closed = self.plan.schedule.is_none();
+            let deadline = self.plan.deadline.filter(|_| closed);
+            if deadline.is_some_and(|deadline| self.tally.end >= deadline) {
                 self.plan.dispenser.stop();
             }
         }
@@ -183,7 +263,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     pub(crate) fn put(&mut self, index: u64, version: u64) -> Result<(), EngineError> {
         self.plan.keys.key(index, &mut self.key);
         self.plan.values.value(index, version, &mut self.value);
-        let begin = Instant::now();
+        let begin = self.begin();
         self.plan.engine.put(&self.key, &self.value)?;
         self.has_written(begin, 1, self.key.len() + self.value.len());
         Ok(())
@@ -199,7 +279,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             self.plan.values.value(index, 0, value);
             bytes += key.len() + value.len();
         }
-        let begin = Instant::now();
+        let begin = self.begin();
         self.plan.engine.put_batch(&self.entries)?;
         self.has_written(begin, count, bytes);
         Ok(())
@@ -207,7 +287,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     fn delete(&mut self, index: u64) -> Result<(), EngineError> {
         self.plan.keys.key(index, &mut self.key);
-        let begin = Instant::now();
+        let begin = self.begin();
         self.plan.engine.delete(&self.key)?;
         self.has_written(begin, 1, self.key.len());
         Ok(())
@@ -245,7 +325,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     }
 
     fn get_key(&mut self, ops: u64) -> Result<(), EngineError> {
-        let begin = Instant::now();
+        let begin = self.begin();
         let found = self.plan.engine.get(&self.key, &mut self.value)?;
         let end = Instant::now();
         let mut seen = Seen::default();
@@ -263,7 +343,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         for (key, op) in batch.iter_mut().zip(ops) {
             self.read_key(op, key);
         }
-        let begin = Instant::now();
+        let begin = self.begin();
         let seen = self.plan.engine.multi_get(&batch)?;
         let end = Instant::now();
         self.batch = batch;
@@ -273,7 +353,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     pub(crate) fn scan(&mut self, index: u64, entries: usize) -> Result<(), EngineError> {
         self.plan.keys.key(index, &mut self.key);
-        let begin = Instant::now();
+        let begin = self.begin();
         let mut seen = Seen::default();
         let mut count = |key: &[u8], value: &[u8]| seen.add(key, value);
         self.plan.engine.scan(&self.key, entries, &mut count)?;
@@ -290,5 +370,13 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         self.tally.seen.bytes += seen.bytes;
         self.tally.series.add(end, ops);
         self.tally.end = end;
+    }
+}
+
+/// Has the kernel wake this thread when its sleep is over rather than 50 us later, to spare wake-ups.
+fn wake_in_time(asked: bool) {
+    if asked {
+        // Where it is refused, threads wake up later, and the report says by how much.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
     }
 }

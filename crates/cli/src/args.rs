@@ -356,6 +356,13 @@ pub(crate) struct BenchArgs {
     /// Seconds (or 90s, 10m) after which each workload ends that is no fill
     #[arg(long, value_name = "S", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+    /// Offer so many operations a second (50K: 50,000), over all threads, to every workload that is
+    /// no fill; latencies count from when an operation was due, also while it waits for a thread
+    #[arg(long, value_name = "OPS", value_parser = parse_count)]
+    pub(crate) rate: Option<u64>,
+    /// The same for the writer of readwhilewriting [default: it writes as fast as it can]
+    #[arg(long, value_name = "OPS", value_parser = parse_count)]
+    pub(crate) writer_rate: Option<u64>,
     /// When each write is durable: none, bounded (100 ms and 8 MiB) or sync
     #[arg(long, default_value = "bounded", value_name = "MODE")]
     pub(crate) durability: DurabilityMode,

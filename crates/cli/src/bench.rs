@@ -58,6 +58,8 @@ pub(crate) fn config(args: &BenchArgs) -> Config {
         keys: args.keys,
         threads: args.threads,
         duration: args.duration,
+        rate: args.rate,
+        writer_rate: args.writer_rate,
         durability: args.durability,
         read_share_percent: args.read_share,
         scan_entries: args.scan_length,
