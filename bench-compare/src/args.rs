@@ -60,9 +60,10 @@ pub(crate) struct RunArgs {
     /// workloads is run, else random]
     #[arg(long, value_name = "FAMILY")]
     pub(crate) keys: Option<KeyFamily>,
-    /// Threads of a workload; readwhilewriting has its one writer on top
-    #[arg(long, default_value = "1", value_name = "T")]
-    pub(crate) threads: usize,
+    /// Threads of a workload, which is run once for each of these counts, on the same store; a fill
+    /// once, with the most. readwhilewriting has its one writer on top
+    #[arg(long, default_value = "1", value_name = "T,...", value_delimiter = ',')]
+    pub(crate) threads: Vec<usize>,
     /// Memory of each engine
     #[arg(long, default_value = "256M", value_name = "BYTES", value_parser = parse_size)]
     pub(crate) memory: u64,
@@ -127,7 +128,7 @@ impl RunArgs {
             key_bytes: self.key_size.map_or(keys.default_size_bytes(), narrow),
             value_bytes: narrow(self.value_size),
             keys,
-            threads: self.threads,
+            threads: self.threads.clone(),
             duration: self.duration,
             rate: self.rate,
             writer_rate: self.writer_rate,

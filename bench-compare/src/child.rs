@@ -74,7 +74,7 @@ fn setup(args: &RunArgs, config: &Config, dir: &Path) -> Setup {
         data_bytes: args.data_bytes(),
         key_bytes: config.key_bytes,
         value_bytes: config.value_bytes,
-        threads: config.threads + 2,
+        threads: config.threads_max() + 2,
     }
 }
 
@@ -91,7 +91,7 @@ fn workloads(engine: &dyn Engine, setup: &Setup, config: Config) -> Result<(), E
     let mut live = Live {
         duration: config.duration,
     };
-    let places = 0..config.workloads.len();
+    let places = 0..config.steps().len();
     let bench = Bench::new(&hosted, config)?;
     for place in places {
         let row = bench.run(place, &mut live)?;

@@ -81,6 +81,8 @@ struct Run<'a> {
     /// A group was made on trial, so each engine gets one.
     limited: bool,
     bar: ProgressBar,
+    /// Of one engine in one repeat.
+    steps: u64,
     steps_done: u64,
     results: Results,
 }
@@ -102,7 +104,8 @@ impl<'a> Run<'a> {
                 ),
             ),
         };
-        let each = args.workloads.len() as u64 * BAR_STEPS;
+        let steps = args.config().steps().len() as u64;
+        let each = steps * BAR_STEPS;
         let bar = ProgressBar::new(u64::from(args.repeat) * kinds.len() as u64 * each);
         let style = ProgressStyle::with_template("{wide_bar} {percent} % {eta} {msg}");
         Run {
@@ -114,6 +117,7 @@ impl<'a> Run<'a> {
                 Ok(style) => bar.with_style(style),
                 Err(_) => bar,
             },
+            steps,
             steps_done: 0,
             results: Results {
                 engines: kinds.iter().map(|kind| kind.name.to_owned()).collect(),
@@ -127,6 +131,7 @@ impl<'a> Run<'a> {
 
     fn announce(&self) -> Result<(), String> {
         let (args, config) = (self.args, self.args.config());
+        let threads: Vec<String> = config.threads.iter().map(usize::to_string).collect();
         let text = format!(
             "{} of data in each store: {} keys of {} bytes ({}), values of {} bytes; {} threads, \
              durability {}, {} of memory, {} repeats\nengines: {}\nmemory limit: {}",
@@ -135,7 +140,7 @@ impl<'a> Run<'a> {
             config.key_bytes,
             config.keys,
             config.value_bytes,
-            config.threads,
+            threads.join(", "),
             config.durability,
             show_bytes(args.memory),
             args.repeat,
@@ -168,7 +173,7 @@ impl<'a> Run<'a> {
         let group = self.limited.then(|| limit(self.args)).transpose()?;
         let outcome = self.start(engine, &store, &printed, group.as_ref());
         let outcome = outcome.and_then(|child| self.follow(child, engine, repeat));
-        let steps = self.args.workloads.len() as u64 * BAR_STEPS;
+        let steps = self.steps * BAR_STEPS;
         self.steps_done += steps;
         self.bar.set_position(self.steps_done);
         if let (Err(why), false) = (outcome, self.interrupted.load(Ordering::Relaxed)) {

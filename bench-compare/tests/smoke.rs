@@ -139,6 +139,31 @@ fn all_engines_run_all_workloads_and_find_the_same() {
 }
 
 #[test]
+fn a_sweep_over_threads_fills_once_and_a_rate_holds_for_all_engines() {
+    let dir = tempfile::tempdir().unwrap();
+    let what = ["--workloads", "fillseq,readrandom", "--num", "500"];
+    let how = ["--threads", "1,512,3", "--rate", "20K"];
+    let output = program(dir.path(), &[what, how].concat()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let rows = results(dir.path());
+    assert_eq!(rows.len(), 4 * BUILT_IN.len(), "{text}");
+    for rows in rows.chunks(4) {
+        let threads = [0, 1, 2, 3].map(|at| rows[at]["threads"].as_u64().unwrap());
+        assert_eq!(threads, [512, 1, 512, 3]);
+        assert!(rows[0]["open_loop"].is_null());
+        for row in &rows[1..] {
+            assert_eq!(
+                (&row["workload"], &row["found"]),
+                (&"readrandom".into(), &500.into())
+            );
+            assert_eq!(row["open_loop"]["rate"], 20_000, "{row}");
+        }
+    }
+    assert!(text.contains("readrandom, 512 threads"), "{text}");
+}
+
+#[test]
 fn what_was_measured_before_an_interruption_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let line = ["--engines", "heliox", "--num", "5000"];

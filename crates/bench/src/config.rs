@@ -69,6 +69,24 @@ impl FromStr for DurabilityMode {
     }
 }
 
+/// A workload with a number of threads: what one row tells of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// What is done to the store.
+    pub workload: Workload,
+    /// How many do it at the same time.
+    pub threads: usize,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.threads {
+            1 => write!(f, "{}, 1 thread", self.workload),
+            threads => write!(f, "{}, {threads} threads", self.workload),
+        }
+    }
+}
+
 /// What to run, on any engine.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -82,8 +100,9 @@ pub struct Config {
     pub value_bytes: usize,
     /// What the keys look like.
     pub keys: KeyFamily,
-    /// Threads of a workload; `readwhilewriting` has its writer on top.
-    pub threads: usize,
+    /// Threads of a workload, which is run once for each of these counts; a fill once, with the most.
+    /// `readwhilewriting` has its writer on top.
+    pub threads: Vec<usize>,
     /// Ends every workload that is not a fill; `None`: each does `num` operations.
     pub duration: Option<Duration>,
     /// Operations a second that are offered over all threads to every workload that is no fill,
@@ -118,7 +137,7 @@ impl Config {
             key_bytes: KeyFamily::Random.default_size_bytes(),
             value_bytes: 100,
             keys: KeyFamily::Random,
-            threads: 1,
+            threads: vec![1],
             duration: None,
             rate: None,
             writer_rate: None,
@@ -139,7 +158,13 @@ impl Config {
     pub fn validate(&self) -> Result<KeyGen, BenchError> {
         let keys = KeyGen::new(self.keys, self.key_bytes, self.seed)?;
         in_range("--num", self.num, 1, u64::MAX / 4)?;
-        in_range("--threads", self.threads as u64, 1, THREADS_MAX as u64)?;
+        for threads in &self.threads {
+            in_range("--threads", *threads as u64, 1, THREADS_MAX as u64)?;
+        }
+        if self.threads.is_empty() {
+            let expected = "at least one number";
+            return Err(BenchError::out_of_range("--threads", "empty", expected));
+        }
         in_range(
             "--value-size",
             self.value_bytes as u64,
@@ -182,6 +207,27 @@ impl Config {
             return Err(BenchError::out_of_range("--num", self.num, expected));
         }
         Ok(keys)
+    }
+
+    /// What is run, in order: each workload with each number of threads.
+    #[must_use]
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for workload in self.workloads.iter().copied() {
+            let with = |threads| Step { workload, threads };
+            if workload.is_fill() {
+                steps.push(with(self.threads_max()));
+            } else {
+                steps.extend(self.threads.iter().copied().map(with));
+            }
+        }
+        steps
+    }
+
+    /// The largest number of threads.
+    #[must_use]
+    pub fn threads_max(&self) -> usize {
+        self.threads.iter().copied().max().unwrap_or(1)
     }
 
     fn validate_rates(&self) -> Result<(), BenchError> {
@@ -252,8 +298,30 @@ mod tests {
     }
 
     #[test]
+    fn workloads_are_run_with_each_number_of_threads_and_fills_once() {
+        let config = Config {
+            workloads: vec![Workload::FillSeq, Workload::Scan, Workload::Overwrite],
+            threads: vec![2, 8, 1],
+            ..config()
+        };
+        let steps: Vec<String> = config.steps().iter().map(Step::to_string).collect();
+        assert_eq!(
+            steps.join("; "),
+            "fillseq, 8 threads; scan, 2 threads; scan, 8 threads; scan, 1 thread; \
+             overwrite, 2 threads; overwrite, 8 threads; overwrite, 1 thread"
+        );
+    }
+
+    #[test]
     fn each_nonsense_number_is_refused_by_its_option() {
-        let broken: [(Config, &str); 12] = [
+        let broken: [(Config, &str); 13] = [
+            (
+                Config {
+                    threads: Vec::new(),
+                    ..config()
+                },
+                "--threads",
+            ),
             (Config { num: 0, ..config() }, "--num"),
             (
                 Config {
@@ -286,7 +354,7 @@ mod tests {
             ),
             (
                 Config {
-                    threads: 0,
+                    threads: vec![1, 0],
                     ..config()
                 },
                 "--threads",

@@ -36,6 +36,20 @@ pub enum BenchError {
         /// What the engine said.
         source: EngineError,
     },
+    /// The system refused a thread.
+    #[error(
+        "cannot start thread {} of {wanted}: {source}; give fewer --threads, or raise what limits \
+         them (`ulimit -u`, pids.max of the control group)",
+        .started + 1
+    )]
+    Threads {
+        /// Threads that were started.
+        started: usize,
+        /// Threads that were to be.
+        wanted: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A file of the system could not be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     System {

@@ -4,6 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde_json::{json, Map, Value};
 
+use crate::config::Step;
 use crate::open_loop::OpenLoop;
 use crate::row::{CallSummary, Row};
 
@@ -158,8 +159,12 @@ pub fn rows_to_table(rows: &[Row]) -> String {
         "reads/op",
         "index B/obj",
     ]);
+    let swept = rows.windows(2).any(|two| match two {
+        [one, other] => one.threads != other.threads,
+        _ => false,
+    });
     for row in rows {
-        table.add_row(cells(row));
+        table.add_row(cells(row, swept));
         if let Some(load) = &row.open_loop {
             table.add_row(load_cells(
                 "  offered",
@@ -183,8 +188,14 @@ pub fn rows_to_table(rows: &[Row]) -> String {
     table.to_string()
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
-    let mut cells = vec![Cell::new(row.workload), right(thousands(row.ops_per_s))];
+fn cells(row: &Row, swept: bool) -> Vec<Cell> {
+    let (workload, threads) = (row.workload, row.threads);
+    let name = if swept {
+        Step { workload, threads }.to_string()
+    } else {
+        workload.to_string()
+    };
+    let mut cells = vec![Cell::new(name), right(thousands(row.ops_per_s))];
     cells.extend(latency_cells(&row.calls));
     cells.push(right(optional(row.longest_stall_ms, 1)));
     cells.push(right(optional(row.control_stall_ms, 1)));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::config::{Config, DurabilityMode};
+use crate::config::{Config, DurabilityMode, Step};
 use crate::counters::{ByCause, Counters};
 use crate::engine::Engine;
 use crate::error::BenchError;
@@ -195,7 +195,7 @@ impl Row {
     /// Computes the figures.
     pub(crate) fn new(
         engine: &str,
-        workload: Workload,
+        step: Step,
         config: &Config,
         measured: &Measured,
     ) -> Result<Row, BenchError> {
@@ -219,8 +219,8 @@ impl Row {
         let reads = now.foreground_reads.saturating_sub(then.foreground_reads);
         Ok(Row {
             engine: engine.to_owned(),
-            workload,
-            threads: config.threads,
+            workload: step.workload,
+            threads: step.threads,
             ops,
             seconds,
             ops_per_s: rate(ops, seconds),
@@ -255,7 +255,7 @@ impl Row {
             found: front.found,
             read_ops: front.read_ops,
             entries_read: front.seen.entries,
-            batch: config.keys_per_call(workload),
+            batch: config.keys_per_call(step.workload),
             seed: config.seed,
             percentiles_us: all_calls.percentiles_us(),
             ops_by_second: front.series.ops_by_second(),

@@ -45,7 +45,7 @@ pub(crate) struct Plan<'a, E: Engine + ?Sized> {
     /// Draws the keys of this workload.
     pub(crate) draw_seed: u64,
     /// The skewed choices of YCSB.
-    pub(crate) hot: Scrambled,
+    pub(crate) hot: &'a Scrambled,
     pub(crate) latest: &'a Latest,
     /// Keys added beyond the N.
     pub(crate) inserts: &'a Inserts,

@@ -115,7 +115,7 @@ fn another_thread_takes_what_is_due_while_one_stalls() {
     let row = run(
         &engine,
         Config {
-            threads: 2,
+            threads: vec![2],
             ..config(Workload::ReadRandom, 400, Some(1000))
         },
     );
@@ -177,7 +177,7 @@ fn a_time_ends_what_is_offered_and_waits_for_nothing_after_it() {
         &Slow::default(),
         Config {
             duration,
-            threads: 4,
+            threads: vec![4],
             ..config(Workload::ReadRandom, 1000, Some(200))
         },
     );

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use heliox_bench::{
@@ -128,7 +128,7 @@ fn config(workloads: &[Workload]) -> Config {
     Config {
         workloads: workloads.to_vec(),
         num: 3000,
-        threads: 3,
+        threads: vec![3],
         ..Config::new()
     }
 }
@@ -358,6 +358,94 @@ fn batches_write_each_key_once_and_multi_reads_find_them() {
     assert_eq!((rows[1].ops, rows[1].found), (3000, 3000));
     assert!((300..=310).contains(&rows[1].reads.calls));
     assert_eq!((rows[0].batch, rows[1].batch), (10, 10));
+}
+
+/// Lets no read return before so many are under way.
+struct Together {
+    inside: Mutex<usize>,
+    all: Condvar,
+    wanted: usize,
+}
+
+impl Engine for Together {
+    fn name(&self) -> &str {
+        "together"
+    }
+
+    fn put(&self, _: &[u8], _: &[u8]) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn get(&self, _: &[u8], _: &mut Vec<u8>) -> Result<bool, EngineError> {
+        let mut inside = self.inside.lock().unwrap();
+        *inside += 1;
+        self.all.notify_all();
+        let limit = Duration::from_secs(20);
+        let missing = |inside: &mut usize| *inside < self.wanted;
+        let (_inside, timeout) = self.all.wait_timeout_while(inside, limit, missing).unwrap();
+        if timeout.timed_out() {
+            return Err("the others did not come".into());
+        }
+        Ok(true)
+    }
+
+    fn put_batch(&self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn delete(&self, _: &[u8]) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn each_of_512_threads_is_one_of_its_own() {
+    let engine = Together {
+        inside: Mutex::new(0),
+        all: Condvar::new(),
+        wanted: 512,
+    };
+    let config = Config {
+        num: 512,
+        threads: vec![512],
+        ..config(&[Workload::ReadRandom])
+    };
+    let bench = Bench::new(&engine, config).unwrap();
+    let row = bench.run_all(&mut Silent).unwrap().remove(0);
+    assert_eq!((row.threads, row.ops), (512, 512));
+}
+
+#[test]
+fn a_sweep_over_threads_gives_a_row_for_each_and_fills_once() {
+    let engine = MapEngine::default();
+    let list = [Workload::FillRandom, Workload::ReadRandom];
+    let rows = run(
+        &engine,
+        Config {
+            threads: vec![1, 2, 64],
+            ..config(&list)
+        },
+    );
+    let threads: Vec<usize> = rows.iter().map(|row| row.threads).collect();
+    assert_eq!(threads, [64, 1, 2, 64]);
+    assert_eq!(engine.puts.load(Ordering::Relaxed), 3000);
+    assert!(rows[1..].iter().all(|row| row.found == 3000));
+    let table = rows_to_table(&rows);
+    assert!(table.contains("readrandom, 1 thread "), "{table}");
+    let one = rows_to_table(&rows[3..]);
+    assert!(!one.contains("thread"), "{one}");
 }
 
 #[test]

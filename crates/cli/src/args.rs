@@ -350,9 +350,10 @@ pub(crate) struct BenchArgs {
     /// What the keys look like: random, sequential, ycsb or url
     #[arg(long, default_value = "random", value_name = "FAMILY")]
     pub(crate) keys: KeyFamily,
-    /// Threads of a workload; readwhilewriting has its one writer on top
-    #[arg(long, default_value = "1", value_name = "T")]
-    pub(crate) threads: usize,
+    /// Threads of a workload, which is run once for each of these counts, on the same store; a fill
+    /// once, with the most. readwhilewriting has its one writer on top
+    #[arg(long, default_value = "1", value_name = "T,...", value_delimiter = ',')]
+    pub(crate) threads: Vec<usize>,
     /// Seconds (or 90s, 10m) after which each workload ends that is no fill
     #[arg(long, value_name = "S", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,

@@ -56,7 +56,7 @@ pub(crate) fn config(args: &BenchArgs) -> Config {
         key_bytes: args.key_size.map_or(args.keys.default_size_bytes(), narrow),
         value_bytes: narrow(args.value_size),
         keys: args.keys,
-        threads: args.threads,
+        threads: args.threads.clone(),
         duration: args.duration,
         rate: args.rate,
         writer_rate: args.writer_rate,
@@ -85,7 +85,7 @@ fn run_all(
         last_ops: 0,
         last_seconds: 0.0,
     };
-    for place in 0..config.workloads.len() {
+    for place in 0..config.steps().len() {
         let row: Result<Row, BenchError> = bench.run(place, &mut live);
         live.clear();
         let row = row?;
