@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use heliox_bench::size::{parse_count, parse_duration, parse_size};
-use heliox_bench::{Config, DurabilityMode, KeyFamily, Workload};
+use heliox_bench::{Config, DurabilityMode, KeyFamily, LatencyLimit, Workload};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,6 +80,10 @@ pub(crate) struct RunArgs {
     /// The same for the writer of readwhilewriting [default: it writes as fast as it can]
     #[arg(long, value_name = "OPS", value_parser = parse_count)]
     pub(crate) writer_rate: Option<u64>,
+    /// Look for the highest rate at which these latencies hold, as in p95=1ms,p99=2ms (p50 to
+    /// p99.999, max), for every workload that is no fill; each trial lasts --duration [default: 5 s]
+    #[arg(long, value_name = "P=T,...", conflicts_with = "rate")]
+    pub(crate) latency_limit: Option<LatencyLimit>,
     /// Entries that one operation of scan reads
     #[arg(long, default_value = "100", value_name = "N")]
     pub(crate) scan_length: usize,
@@ -132,6 +136,7 @@ impl RunArgs {
             duration: self.duration,
             rate: self.rate,
             writer_rate: self.writer_rate,
+            latency_limit: self.latency_limit.clone(),
             durability: self.durability,
             read_share_percent: self.read_share,
             scan_entries: self.scan_length,
@@ -147,7 +152,8 @@ impl RunArgs {
         let config = self.config();
         let inserting = self.workloads.iter().filter(|workload| workload.inserts());
         // One in twenty operations inserts; where a time ends them, nobody knows how many there are.
-        let per_workload = if self.duration.is_some() { 2 } else { 10 };
+        let timed = self.duration.is_some() || self.latency_limit.is_some();
+        let per_workload = if timed { 2 } else { 10 };
         let keys = self.num + (inserting.count() as u64).saturating_mul(self.num / per_workload);
         keys.saturating_mul((config.key_bytes + config.value_bytes) as u64)
     }

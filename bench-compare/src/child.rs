@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use heliox_bench::{
-    row_to_json, Bench, Config, Counters, DurabilityMode, Engine, EngineError, Observer, Progress,
-    Row, Seen, Workload,
+    row_to_json, thousands, Bench, Config, Counters, DurabilityMode, Engine, EngineError, Observer,
+    Progress, Row, Seen, Trial, Workload,
 };
 use rustix::process::{set_parent_process_death_signal, Signal};
 use serde_json::{Map, Value};
@@ -90,10 +90,13 @@ fn workloads(engine: &dyn Engine, setup: &Setup, config: Config) -> Result<(), E
     let hosted = Hosted { engine, setup };
     let mut live = Live {
         duration: config.duration,
+        trials: 0,
+        part: config.latency_limit.as_ref().map_or(1.0, |_| 0.15),
     };
     let places = 0..config.steps().len();
     let bench = Bench::new(&hosted, config)?;
     for place in places {
+        live.trials = 0;
         let row = bench.run(place, &mut live)?;
         tell(&Message::Row(comparable(&row)));
     }
@@ -190,25 +193,38 @@ impl Engine for Hosted<'_> {
 /// Tells the parent how a workload goes on.
 struct Live {
     duration: Option<Duration>,
+    /// Of the search for a rate that goes on.
+    trials: i32,
+    /// What the workload's progress, or a trial's, is of what is left.
+    part: f64,
 }
 
 impl Observer for Live {
     fn progress(&mut self, progress: &Progress) {
         let seconds = progress.elapsed.as_secs_f64();
+        // How many trials there will be is not known: each is a part of what is left.
+        let left = 0.85f64.powi(self.trials);
         let share = match (progress.total_ops, self.duration) {
             (Some(total), _) => progress.ops as f64 / total.max(1) as f64,
             (None, Some(duration)) => seconds / duration.as_secs_f64(),
             (None, None) => 0.0,
         };
         tell(&Message::Progress {
-            workload: progress.workload.name().to_owned(),
+            workload: match progress.rate {
+                Some(rate) => format!("{} at {}/s", progress.workload, thousands(rate as f64)),
+                None => progress.workload.name().to_owned(),
+            },
             ops: progress.ops,
-            permille: (share.clamp(0.0, 1.0) * 1000.0) as u64,
+            permille: ((1.0 - left + self.part * left * share.clamp(0.0, 1.0)) * 1000.0) as u64,
             seconds,
         });
     }
 
     fn settling(&mut self, _: Workload) {}
+
+    fn tried(&mut self, _: Workload, _: &Trial) {
+        self.trials += 1;
+    }
 }
 
 fn tell(message: &Message) {

@@ -1,9 +1,12 @@
 //! The results for people: the tables and the page of `heliox report`, with what this program knows
 //! besides. No state, no threads.
 
+use std::fmt::Write;
 use std::fs;
 
+use heliox_bench::trials_to_table;
 use heliox_report::{Report, ReportError};
+use serde_json::Value;
 
 use crate::args::RunArgs;
 use crate::results::Results;
@@ -20,10 +23,32 @@ pub(crate) fn show(results: &Results) -> Result<String, ReportError> {
             results.memory_limit
         ),
     };
+    trials(results, &mut text);
     if results.interrupted {
         text.push_str("\nInterrupted: this is what was measured until then.");
     }
     Ok(text)
+}
+
+/// How the rates were found that kept within a limit.
+fn trials(results: &Results, text: &mut String) {
+    for row in &results.measured {
+        let fields = Value::Object(row.fields.clone());
+        let Some(trials) = trials_to_table(&fields) else {
+            continue;
+        };
+        let told = |name: &str| fields.pointer(name).and_then(Value::as_str);
+        let (engine, workload) = (told("/engine"), told("/workload"));
+        // Writing to a text does not fail.
+        let _ = write!(
+            text,
+            "\n{} {}, repeat {}, trials within {}\n{trials}",
+            engine.unwrap_or_default(),
+            workload.unwrap_or_default(),
+            row.repeat,
+            told("/latency_limit/limit").unwrap_or_default()
+        );
+    }
 }
 
 /// Writes tables and plots as a page for a browser, where one was asked for; an empty file while
@@ -57,7 +82,7 @@ fn report(results: &Results) -> Result<Option<Report>, ReportError> {
 mod tests {
     use super::*;
     use crate::results::{Failure, Measured};
-    use serde_json::{json, Value};
+    use serde_json::json;
 
     fn results() -> Results {
         Results {

@@ -164,6 +164,38 @@ fn a_sweep_over_threads_fills_once_and_a_rate_holds_for_all_engines() {
 }
 
 #[test]
+fn a_rate_is_looked_for_within_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let what = ["--engines", "heliox", "--workloads", "fillseq,readrandom"];
+    let how = [
+        "--num",
+        "500",
+        "--latency-limit",
+        "p50=2us",
+        "--duration",
+        "0.05",
+    ];
+    let output = program(dir.path(), &[&what[..], &how].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let rows = results(dir.path());
+    assert!(rows[0]["latency_limit"].is_null());
+    let search = &rows[1]["latency_limit"];
+    assert_eq!(search["limit"], "p50=2us");
+    let trials = search["trials"].as_array().unwrap();
+    assert_eq!(trials[0]["rate"], 1000);
+    let held = trials.iter().filter(|trial| trial["verdict"] == "holds");
+    let best = held.filter_map(|trial| trial["rate"].as_u64()).max();
+    assert_eq!(search["found_rate"].as_u64(), best);
+    assert!(
+        text.contains("heliox readrandom, repeat 1, trials within p50=2us"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_was_measured_before_an_interruption_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let line = ["--engines", "heliox", "--num", "5000"];

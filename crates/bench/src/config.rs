@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::BenchError;
 use crate::family::KeyFamily;
 use crate::keys::KeyGen;
+use crate::limit::LatencyLimit;
 use crate::workload::Workload;
 
 /// Largest value a store takes, in bytes.
@@ -111,6 +112,9 @@ pub struct Config {
     pub rate: Option<u64>,
     /// The same for the writer of `readwhilewriting`.
     pub writer_rate: Option<u64>,
+    /// Looks, for every workload that is no fill, for the highest rate at which this holds, by
+    /// trials that last for `duration`, or 5 s. Not together with `rate`.
+    pub latency_limit: Option<LatencyLimit>,
     /// Reported only: the engine was opened with it.
     pub durability: DurabilityMode,
     /// Reads among the operations of `readrandomwriterandom`, in percent.
@@ -141,6 +145,7 @@ impl Config {
             duration: None,
             rate: None,
             writer_rate: None,
+            latency_limit: None,
             durability: DurabilityMode::Bounded,
             read_share_percent: 90.0,
             scan_entries: 100,
@@ -235,6 +240,10 @@ impl Config {
         for (option, rate) in rates {
             in_range(option, rate.unwrap_or(1), 1, RATE_MAX)?;
         }
+        if let (Some(rate), Some(_)) = (self.rate, &self.latency_limit) {
+            let expected = "absent beside --latency-limit, which looks for the rate";
+            return Err(BenchError::out_of_range("--rate", rate, expected));
+        }
         let writes_beside = self.workloads.contains(&Workload::ReadWhileWriting);
         if self.writer_rate.is_some() && !writes_beside && !self.workloads.is_empty() {
             return Err(BenchError::out_of_range(
@@ -314,7 +323,15 @@ mod tests {
 
     #[test]
     fn each_nonsense_number_is_refused_by_its_option() {
-        let broken: [(Config, &str); 13] = [
+        let broken: [(Config, &str); 14] = [
+            (
+                Config {
+                    rate: Some(1000),
+                    latency_limit: "p95=1ms".parse().ok(),
+                    ..config()
+                },
+                "--latency-limit",
+            ),
             (
                 Config {
                     threads: Vec::new(),

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::error::BenchError;
 use crate::gate::Gate;
 use crate::observer::{Observer, Progress};
+use crate::open_loop::Schedule;
 use crate::tally::Tally;
 use crate::worker::{Plan, Worker};
 
@@ -138,6 +139,7 @@ fn watch<E: Engine + ?Sized>(
             workload: plan.workload,
             ops: plan.done.load(Ordering::Relaxed),
             total_ops: plan.deadline.is_none().then_some(plan.config.num),
+            rate: plan.schedule.as_ref().map(Schedule::rate),
             elapsed: start.elapsed(),
         });
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::search::Trial;
 use crate::workload::Workload;
 
 /// How far a workload is.
@@ -13,6 +14,8 @@ pub struct Progress {
     pub ops: u64,
     /// Operations in all; `None` when a time ends the workload.
     pub total_ops: Option<u64>,
+    /// The rate at which they are offered, if they are.
+    pub rate: Option<u64>,
     /// Time since the workload began.
     pub elapsed: Duration,
 }
@@ -23,6 +26,8 @@ pub trait Observer {
     fn progress(&mut self, progress: &Progress);
     /// The operations are done; the engine is made to settle.
     fn settling(&mut self, workload: Workload);
+    /// A rate was tried, in the search for the highest within a limit.
+    fn tried(&mut self, _workload: Workload, _trial: &Trial) {}
 }
 
 /// An observer that does nothing.

@@ -45,6 +45,11 @@ impl Schedule {
         }
     }
 
+    /// Operations a second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
     /// When the next `count` operations are due, which one call makes; `op` draws the gap.
     pub(crate) fn claim(&self, op: u64, count: u64) -> Instant {
         let gap = self.gap_nanos(op, count);

@@ -6,7 +6,9 @@ use serde_json::{json, Map, Value};
 
 use crate::config::Step;
 use crate::open_loop::OpenLoop;
-use crate::row::{CallSummary, Row};
+use crate::row::Row;
+use crate::search::LimitSearch;
+use crate::summary::CallSummary;
 
 /// The rows as a JSON list of objects; the names of the fields are part of the command's contract.
 #[must_use]
@@ -113,6 +115,7 @@ fn further(row: &Row) -> Value {
         "seed": row.seed,
         "open_loop": row.open_loop.map(OpenLoop::to_json),
         "writer_loop": row.writer_loop.map(OpenLoop::to_json),
+        "latency_limit": row.search.as_ref().map(LimitSearch::to_json),
         "reads": calls(&row.reads),
         "writes": calls(&row.writes),
         "ops_by_second": row.ops_by_second,
@@ -165,6 +168,12 @@ pub fn rows_to_table(rows: &[Row]) -> String {
     });
     for row in rows {
         table.add_row(cells(row, swept));
+        if let Some(search) = &row.search {
+            table.add_row([Cell::new(match search.found_rate {
+                Some(_) => format!("  highest rate within {}", search.limit),
+                None => format!("  NO RATE FOUND WITHIN {}", search.limit),
+            })]);
+        }
         if let Some(load) = &row.open_loop {
             table.add_row(load_cells(
                 "  offered",
@@ -203,6 +212,39 @@ fn cells(row: &Row, swept: bool) -> Vec<Cell> {
     cells.push(right(format!("{:.3}", row.media_reads_per_op)));
     cells.push(right(optional(row.index_bytes_per_object, 2)));
     cells
+}
+
+/// The trials of a search for a rate as a table for people, from what [`row_to_json`] says of it
+/// under `latency_limit`; `None` if nothing was searched for.
+#[must_use]
+pub fn trials_to_table(row: &Value) -> Option<String> {
+    let trials = row.get("latency_limit")?.get("trials")?.as_array()?;
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "rate",
+        "offered/s",
+        "achieved/s",
+        "p50 us",
+        "p95",
+        "p99",
+        "p99.9",
+        "max",
+        "verdict",
+    ]);
+    for trial in trials {
+        let number = |name: &str| trial.get(name).and_then(Value::as_f64).unwrap_or_default();
+        let rates = ["rate", "offered_ops_per_s", "achieved_ops_per_s"];
+        let micros = ["p50_us", "p95_us", "p99_us", "p999_us", "max_us"];
+        let rates = rates.map(|name| right(thousands(number(name))));
+        let micros = micros.map(|name| right(short(number(name))));
+        let verdict = trial.get("verdict").and_then(Value::as_str);
+        let verdict = Cell::new(verdict.unwrap_or_default());
+        table.add_row(rates.into_iter().chain(micros).chain([verdict]));
+    }
+    Some(table.to_string())
 }
 
 /// A rate beside that of the row, and whether it was kept up with.

@@ -10,6 +10,8 @@ use crate::error::BenchError;
 use crate::family::KeyFamily;
 use crate::latency::Latency;
 use crate::open_loop::OpenLoop;
+use crate::search::LimitSearch;
+use crate::summary::CallSummary;
 use crate::system::ProcessUsage;
 use crate::tally::Tally;
 use crate::workload::Workload;
@@ -67,42 +69,6 @@ impl Measured {
     }
 }
 
-/// The latencies of one kind of call, in microseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct CallSummary {
-    /// How many calls were timed.
-    pub calls: u64,
-    /// The median.
-    pub p50_us: f64,
-    /// 95 % were not slower.
-    pub p95_us: f64,
-    /// 99 % were not slower.
-    pub p99_us: f64,
-    /// 99.9 % were not slower.
-    pub p999_us: f64,
-    /// 99.99 % were not slower.
-    pub p9999_us: f64,
-    /// 99.999 % were not slower.
-    pub p99999_us: f64,
-    /// The slowest.
-    pub max_us: f64,
-}
-
-impl CallSummary {
-    fn of(latency: &Latency) -> CallSummary {
-        CallSummary {
-            calls: latency.calls(),
-            p50_us: latency.percentile_us(50.0),
-            p95_us: latency.percentile_us(95.0),
-            p99_us: latency.percentile_us(99.0),
-            p999_us: latency.percentile_us(99.9),
-            p9999_us: latency.percentile_us(99.99),
-            p99999_us: latency.percentile_us(99.999),
-            max_us: latency.max_us(),
-        }
-    }
-}
-
 /// The figures of one workload. Bytes and reads of media are those of this workload alone.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -124,6 +90,9 @@ pub struct Row {
     pub open_loop: Option<OpenLoop>,
     /// The same for the writer of `readwhilewriting`.
     pub writer_loop: Option<OpenLoop>,
+    /// How the rate was looked for; `None` if it was not. The row is then of the trial at the rate
+    /// that was found, or if none was, of the last one.
+    pub search: Option<LimitSearch>,
     /// Longest time in which no thread completed a write; `None` if nothing was written, or only
     /// at a rate.
     pub longest_stall_ms: Option<f64>,
@@ -227,6 +196,7 @@ impl Row {
             calls: CallSummary::of(&all_calls),
             open_loop: measured.open_loop,
             writer_loop: measured.writer_loop,
+            search: None,
             longest_stall_ms: measured.longest_stall_ms(),
             control_stall_ms: measured.control.map(|gap| gap.as_secs_f64() * 1e3),
             key_size: config.key_bytes,
@@ -272,6 +242,25 @@ impl Row {
     }
 
     fn remark_on_rate(&self) -> Option<String> {
+        if let Some(search) = self
+            .search
+            .as_ref()
+            .filter(|search| search.found_rate.is_none())
+        {
+            let lowest = search.trials.last()?;
+            return Some(format!(
+                "{}: no rate was found at which {} holds; the lowest that was tried is {} operations \
+                 a second ({}), where p50 was {:.0} us, p99 {:.0} us and the maximum {:.0} us; below, \
+                 a trial has too few operations to tell: give a longer --duration or a higher limit",
+                self.workload,
+                search.limit,
+                lowest.rate,
+                lowest.verdict(),
+                lowest.calls.p50_us,
+                lowest.calls.p99_us,
+                lowest.calls.max_us
+            ));
+        }
         let both = [("", &self.open_loop), (", its writer", &self.writer_loop)];
         let (whose, load) = both.iter().find_map(|(whose, load)| {
             let behind = load.filter(|load| !load.keeps_up);

@@ -16,15 +16,29 @@ use crate::engine::Engine;
 use crate::error::BenchError;
 use crate::inserts::Inserts;
 use crate::keys::KeyGen;
+use crate::limit::LatencyLimit;
 use crate::mix::mix2;
 use crate::observer::Observer;
 use crate::open_loop::Schedule;
 use crate::permutation::Permutation;
 use crate::row::{Measured, Reading, Row};
+use crate::search::{LimitSearch, Search, Trial};
 use crate::stall::StallClock;
 use crate::values::ValueGen;
 use crate::worker::Plan;
 use crate::workload::Workload;
+
+/// How long one trial of a search for a rate lasts where no duration is given.
+const TRIAL: Duration = Duration::from_secs(5);
+
+/// How the operations of a step are offered.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    /// Draws the keys.
+    draw_seed: u64,
+    rate: Option<u64>,
+    duration: Option<Duration>,
+}
 
 /// A checked benchmark of one engine.
 #[derive(Debug)]
@@ -82,17 +96,67 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
                 expected,
             ));
         };
-        let draw_seed = mix2(self.config.seed, place as u64 + 1);
-        let rate = self.config.rate_of(step.workload);
-        self.once(step, draw_seed, rate, observer)
+        let config = &self.config;
+        let is_fill = step.workload.is_fill();
+        let offer = Offer {
+            draw_seed: mix2(config.seed, place as u64 + 1),
+            rate: config.rate_of(step.workload),
+            duration: config.duration.filter(|_| !is_fill),
+        };
+        match config.latency_limit.as_ref().filter(|_| !is_fill) {
+            Some(limit) => self.search(step, offer, limit, observer),
+            None => self.once(step, offer, observer),
+        }
     }
 
-    /// Runs a step once, offered at a rate or not.
+    /// Runs a step at rate after rate, and gives the row of the highest at which the limit holds.
+    fn search(
+        &self,
+        step: Step,
+        offer: Offer,
+        limit: &LatencyLimit,
+        observer: &mut dyn Observer,
+    ) -> Result<Row, BenchError> {
+        let duration = offer.duration.unwrap_or(TRIAL);
+        let mut search = Search::new(limit, duration.as_secs_f64());
+        let (mut trials, mut best, mut last) = (Vec::new(), None, None);
+        while let Some(rate) = search.next() {
+            let offer = Offer {
+                draw_seed: mix2(offer.draw_seed, trials.len() as u64),
+                rate: Some(rate),
+                duration: Some(duration),
+            };
+            let row = self.once(step, offer, observer)?;
+            let Some(load) = &row.open_loop else {
+                break;
+            };
+            let trial = Trial::of(load, row.calls, limit);
+            observer.tried(step.workload, &trial);
+            search.tried(rate, trial.holds);
+            trials.push(trial);
+            if trial.holds {
+                best = Some((rate, row));
+            } else {
+                last = Some(row);
+            }
+        }
+        let found_rate = best.as_ref().map(|(rate, _)| *rate);
+        let row = best.map(|(_, row)| row).or(last);
+        let mut row =
+            row.ok_or_else(|| BenchError::Internal("a search tried no rate".to_owned()))?;
+        row.search = Some(LimitSearch {
+            limit: limit.to_string(),
+            found_rate,
+            trials,
+        });
+        Ok(row)
+    }
+
+    /// Runs a step once.
     fn once(
         &self,
         step: Step,
-        draw_seed: u64,
-        rate: Option<u64>,
+        offer: Offer,
         observer: &mut dyn Observer,
     ) -> Result<Row, BenchError> {
         let workload = step.workload;
@@ -104,7 +168,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         };
         let before = Reading::take(self.engine)?;
         let plan = OnceLock::new();
-        let make = |start| self.plan(step, draw_seed, rate, start);
+        let make = |start| self.plan(step, offer, start);
         let account = crew.work(&plan, make, observer)?;
         let plan = plan
             .into_inner()
@@ -121,13 +185,16 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         let measured = measured(&plan, account, settled, before, after);
         Row::new(self.engine.name(), step, &self.config, &measured)
     }
-    fn plan(&self, step: Step, draw_seed: u64, rate: Option<u64>, start: Instant) -> Plan<'_, E> {
+    fn plan(&self, step: Step, offer: Offer, start: Instant) -> Plan<'_, E> {
         let (config, workload) = (&self.config, step.workload);
-        let duration = config.duration.filter(|_| !workload.is_fill());
-        let total = if duration.is_some() {
-            None
-        } else {
-            Some(config.num)
+        let Offer {
+            draw_seed,
+            rate,
+            duration,
+        } = offer;
+        let total = match duration {
+            Some(_) => None,
+            None => Some(config.num),
         };
         let per_call = config.keys_per_call(workload);
         let dispenser = if rate.is_some() {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use heliox_bench::{
-    rows_to_json, rows_to_table, Bench, Config, Engine, EngineError, Row, Silent, Workload,
+    rows_to_json, rows_to_table, trials_to_table, Bench, Config, Engine, EngineError, Observer,
+    Progress, Row, Silent, Trial, Workload,
 };
 
 /// Does nothing, and that slowly where it is told to.
@@ -209,4 +210,89 @@ fn the_writer_beside_the_readers_is_held_to_its_own_rate() {
     assert!(rows_to_table(&[row]).contains("offered to it"));
     let free = run(&engine, held(None));
     assert!(free.writer_loop.is_none() && free.longest_stall_ms.is_some());
+}
+
+/// Counts the trials it is told of.
+#[derive(Default)]
+struct Told(Vec<Trial>);
+
+impl Observer for Told {
+    fn progress(&mut self, _: &Progress) {}
+    fn settling(&mut self, _: Workload) {}
+
+    fn tried(&mut self, _: Workload, trial: &Trial) {
+        self.0.push(*trial);
+    }
+}
+
+fn search(every_read: Duration, limit: &str) -> (Vec<Trial>, Row) {
+    let engine = Slow {
+        every_read,
+        ..Slow::default()
+    };
+    let config = Config {
+        latency_limit: Some(limit.parse().unwrap()),
+        duration: Some(Duration::from_millis(100)),
+        threads: vec![2],
+        ..config(Workload::ReadRandom, 1000, None)
+    };
+    let mut told = Told::default();
+    let bench = Bench::new(&engine, config).unwrap();
+    let row = bench.run_all(&mut told).unwrap().remove(0);
+    (told.0, row)
+}
+
+#[test]
+fn the_rate_that_is_found_is_one_that_held() {
+    // Two threads do at most 500 a second.
+    let (told, row) = search(Duration::from_millis(4), "p50=10s,max=20s");
+    let result = row.search.clone().unwrap();
+    assert_eq!(
+        (&result.trials, result.limit.as_str()),
+        (&told, "p50=10s,max=20s")
+    );
+    let held = told.iter().filter(|trial| trial.holds);
+    assert_eq!(result.found_rate, held.map(|trial| trial.rate).max());
+    for trial in &told {
+        assert_eq!(trial.holds, trial.keeps_up, "{trial:?}");
+        assert!(trial.achieved_ops_per_s <= 520.0, "{trial:?}");
+    }
+    // Moments are drawn: of 100 that should be due, half may be.
+    assert!(
+        result.found_rate.is_none_or(|rate| rate <= 1000),
+        "{result:?}"
+    );
+    if let Some(rate) = result.found_rate {
+        assert_eq!(row.open_loop.unwrap().rate, rate);
+        assert_eq!(row.remark(), None);
+    }
+    let json = rows_to_json(&[row]);
+    let table = trials_to_table(&json[0]).unwrap();
+    assert!(table.contains("not kept up"), "{table}");
+}
+
+#[test]
+fn a_limit_that_no_rate_meets_is_said_to_be_such() {
+    let (told, row) = search(Duration::from_millis(2), "p50=1ms");
+    let result = row.search.as_ref().unwrap();
+    assert_eq!(result.found_rate, None);
+    // Fewer than 20 a second have no two operations in a trial.
+    assert_eq!(told.last().unwrap().rate, 20);
+    assert_eq!(row.open_loop.unwrap().rate, 20);
+    assert!(row
+        .remark()
+        .unwrap()
+        .contains("no rate was found at which p50=1ms holds"));
+    let table = rows_to_table(std::slice::from_ref(&row));
+    assert!(table.contains("NO RATE FOUND WITHIN p50=1ms"), "{table}");
+    assert!(rows_to_json(&[row])[0]["latency_limit"]["found_rate"].is_null());
+}
+
+#[test]
+fn a_fill_is_not_searched_for_a_rate() {
+    let config = Config {
+        latency_limit: "p50=1us".parse().ok(),
+        ..config(Workload::FillSeq, 100, None)
+    };
+    assert!(run(&Slow::default(), config).search.is_none());
 }

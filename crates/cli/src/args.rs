@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use heliox::KeySource;
-use heliox_bench::{DurabilityMode, KeyFamily, Workload};
+use heliox_bench::{DurabilityMode, KeyFamily, LatencyLimit, Workload};
 
 use heliox_bench::size::{parse_count, parse_duration, parse_period, parse_size};
 
@@ -364,6 +364,10 @@ pub(crate) struct BenchArgs {
     /// The same for the writer of readwhilewriting [default: it writes as fast as it can]
     #[arg(long, value_name = "OPS", value_parser = parse_count)]
     pub(crate) writer_rate: Option<u64>,
+    /// Look for the highest rate at which these latencies hold, as in p95=1ms,p99=2ms (p50 to
+    /// p99.999, max), for every workload that is no fill; each trial lasts --duration [default: 5 s]
+    #[arg(long, value_name = "P=T,...", conflicts_with = "rate")]
+    pub(crate) latency_limit: Option<LatencyLimit>,
     /// When each write is durable: none, bounded (100 ms and 8 MiB) or sync
     #[arg(long, default_value = "bounded", value_name = "MODE")]
     pub(crate) durability: DurabilityMode,

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use heliox_bench::{
-    rows_to_json, rows_to_table, rows_to_text, Bench, BenchError, Config, HelioxEngine,
-    HelioxSetup, Observer, Progress, Row, Workload,
+    row_to_json, rows_to_json, rows_to_table, rows_to_text, short, trials_to_table, Bench,
+    BenchError, Config, HelioxEngine, HelioxSetup, Observer, Progress, Row, Step, Trial, Workload,
 };
 use indicatif::ProgressBar;
 
@@ -60,6 +60,7 @@ pub(crate) fn config(args: &BenchArgs) -> Config {
         duration: args.duration,
         rate: args.rate,
         writer_rate: args.writer_rate,
+        latency_limit: args.latency_limit.clone(),
         durability: args.durability,
         read_share_percent: args.read_share,
         scan_entries: args.scan_length,
@@ -89,6 +90,10 @@ fn run_all(
         let row: Result<Row, BenchError> = bench.run(place, &mut live);
         live.clear();
         let row = row?;
+        if let Some(trials) = trials_to_table(&row_to_json(&row)) {
+            let (workload, threads) = (row.workload, row.threads);
+            print_line(&format!("{}:\n{trials}", Step { workload, threads }))?;
+        }
         if let Some(remark) = row.remark() {
             // A remark that cannot be printed changes no result.
             let _ = writeln!(std::io::stderr(), "heliox: {remark}");
@@ -145,7 +150,11 @@ impl Observer for Live {
             None => String::new(),
         };
         let Progress { workload, ops, .. } = progress;
-        let message = format!("{workload}: {ops} ops{share}, {rate:.0} ops/s, {seconds:.1} s");
+        let offered = progress
+            .rate
+            .map_or_else(String::new, |rate| format!(" at {rate} ops/s"));
+        let message =
+            format!("{workload}{offered}: {ops} ops{share}, {rate:.0} ops/s, {seconds:.1} s");
         self.line.set_message(message);
         self.line.tick();
     }
@@ -154,5 +163,19 @@ impl Observer for Live {
         self.line
             .set_message(format!("{workload}: making everything durable"));
         self.line.tick();
+    }
+
+    fn tried(&mut self, workload: Workload, trial: &Trial) {
+        let told = format!(
+            "heliox: {workload} at {} ops/s: p50 {} us, p99 {} us: {}",
+            trial.rate,
+            short(trial.calls.p50_us),
+            short(trial.calls.p99_us),
+            trial.verdict()
+        );
+        // What is told of a trial here is told again in the end.
+        let _ = self.line.suspend(|| writeln!(std::io::stderr(), "{told}"));
+        self.last_ops = 0;
+        self.last_seconds = 0.0;
     }
 }

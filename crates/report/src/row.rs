@@ -33,6 +33,7 @@ struct Raw {
     memory_bytes: Option<Value>,
     open_loop: Option<Value>,
     writer_loop: Option<Value>,
+    latency_limit: Option<Value>,
     ops: Option<f64>,
     seconds: Option<f64>,
     ops_per_s: Option<f64>,
@@ -173,7 +174,7 @@ impl Results {
         }
         let missing = |field: &str| format!("{engine}, {workload}: the field {field} is missing");
         let threads = raw.threads.ok_or_else(|| missing("threads"))?;
-        let ops_per_s = raw.ops_per_s.ok_or_else(|| missing("ops_per_s"))?;
+        let ops_per_s = speed(&raw).ok_or_else(|| missing("ops_per_s"))?;
         check(&raw).map_err(|what| format!("{engine}, {workload}: {what}"))?;
         self.rows.push(Row {
             settings: settings(&raw),
@@ -212,7 +213,7 @@ fn check(raw: &Raw) -> Result<(), String> {
     let figures = [
         ("ops", raw.ops),
         ("seconds", raw.seconds),
-        ("ops_per_s", raw.ops_per_s),
+        ("ops_per_s", speed(raw)),
         ("p50_us", raw.p50_us),
         ("p99_us", raw.p99_us),
         ("p999_us", raw.p999_us),
@@ -254,8 +255,20 @@ fn of_loop(load: &Option<Value>, field: &str) -> Option<Value> {
     load.as_ref()?.get(field).cloned()
 }
 
-/// Operations a second that were offered.
+/// Operations a second; where the highest rate within a limit was looked for, that, and 0 if none
+/// was found.
+fn speed(raw: &Raw) -> Option<f64> {
+    match &raw.latency_limit {
+        Some(search) => Some(search.get("found_rate")?.as_f64().unwrap_or_default()),
+        None => raw.ops_per_s,
+    }
+}
+
+/// Operations a second that were offered, unless that rate was looked for.
 fn offered(raw: &Raw) -> Option<f64> {
+    if raw.latency_limit.is_some() {
+        return None;
+    }
     of_loop(&raw.open_loop, "offered_ops_per_s")?.as_f64()
 }
 
@@ -266,7 +279,8 @@ fn is_behind(load: &Option<Value>) -> bool {
 }
 
 fn settings(raw: &Raw) -> Vec<(&'static str, String)> {
-    let rate = of_loop(&raw.open_loop, "rate");
+    let limit = of_loop(&raw.latency_limit, "limit");
+    let rate = of_loop(&raw.open_loop, "rate").filter(|_| limit.is_none());
     let writer_rate = of_loop(&raw.writer_loop, "rate");
     let fields = [
         ("key_size", &raw.key_size),
@@ -276,6 +290,7 @@ fn settings(raw: &Raw) -> Vec<(&'static str, String)> {
         ("memory_bytes", &raw.memory_bytes),
         ("batch", &raw.batch),
         ("rate", &rate),
+        ("latency_limit", &limit),
         ("writer_rate", &writer_rate),
     ];
     let told = fields.into_iter().filter_map(|(name, value)| {
