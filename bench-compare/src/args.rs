@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::raw;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use heliox_bench::size::{parse_count, parse_duration, parse_size};
 use heliox_bench::{Config, DurabilityMode, KeyFamily, LatencyLimit, Workload};
+
+/// Files of the raw device are whole blocks of all sizes.
+const RAW_GRAIN_BYTES: u64 = 128 << 10;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,6 +103,19 @@ pub(crate) struct RunArgs {
     /// How often all of it is measured; the tables show medians
     #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
+    /// First measure the raw device in a file beside the stores, by fio if it is installed: random
+    /// 4 KiB and sequential 128 KiB, reads and writes, with 1 to 32 requests under way
+    #[arg(long)]
+    pub(crate) raw_device: bool,
+    /// Write that file over twice before
+    #[arg(long, requires = "raw_device")]
+    pub(crate) precondition: bool,
+    /// The size of that file [default: that of the data, 1G at least]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "raw_device")]
+    pub(crate) raw_size: Option<u64>,
+    /// Seconds for each of the 24 figures of the raw device
+    #[arg(long, value_name = "S", value_parser = parse_duration, default_value = "2")]
+    pub(crate) raw_time: Duration,
     /// Write the results to this file (overwritten), as a list of JSON objects
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -145,6 +162,16 @@ impl RunArgs {
             seed: self.seed,
             control_dir: None,
         }
+    }
+
+    /// The file in which the raw device is measured, if it is.
+    pub(crate) fn raw_setup(&self) -> Option<raw::Setup> {
+        let bytes = self.raw_size.unwrap_or(self.data_bytes().max(1 << 30));
+        self.raw_device.then_some(raw::Setup {
+            file_bytes: bytes.saturating_sub(bytes % RAW_GRAIN_BYTES),
+            precondition: self.precondition,
+            time: self.raw_time,
+        })
     }
 
     /// Bytes of keys and values that a store is going to hold at most.

@@ -5,6 +5,7 @@
 //!
 //! - [`engines`]: who is compared, one file an engine with its configuration.
 //! - `child` measures one engine; `parent` starts the children and gathers what they say.
+//! - `raw` measures the device without an engine.
 //! - `results` gathers, `table` shows; `preflight` and `limit` see to room and memory.
 
 mod args;
@@ -15,6 +16,7 @@ mod limit;
 mod message;
 mod parent;
 mod preflight;
+mod raw;
 mod results;
 mod table;
 

@@ -23,6 +23,7 @@ use crate::engines::Kind;
 use crate::limit::Limit;
 use crate::message::Message;
 use crate::preflight;
+use crate::raw;
 use crate::results::{Failure, Measured, Results};
 use crate::table;
 
@@ -49,6 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Results, String> {
     run.write()?;
     table::write_page(args, &run.results)?;
     run.announce()?;
+    run.raw_device()?;
     run.all(&kinds)?;
     Ok(run.results)
 }
@@ -123,6 +125,7 @@ impl<'a> Run<'a> {
                 engines: kinds.iter().map(|kind| kind.name.to_owned()).collect(),
                 measured: Vec::new(),
                 failures: Vec::new(),
+                raw: None,
                 memory_limit,
                 interrupted: false,
             },
@@ -150,10 +153,24 @@ impl<'a> Run<'a> {
         crate::print(&text)
     }
 
+    /// Measures the device first, while no store is there.
+    fn raw_device(&mut self) -> Result<(), String> {
+        let Some(setup) = self.args.raw_setup() else {
+            return Ok(());
+        };
+        let bar = &self.bar;
+        let told = |what: &str| bar.set_message(format!("{}: {what}", raw::NAME));
+        let raw = raw::measure(&self.work.0, &setup, &self.interrupted, told)?;
+        self.results.raw = Some(raw);
+        self.write()
+    }
+
     fn all(&mut self, kinds: &[Kind]) -> Result<(), String> {
         for repeat in 1..=self.args.repeat {
             for kind in kinds {
-                self.one(kind.name, repeat)?;
+                if !self.interrupted.load(Ordering::Relaxed) {
+                    self.one(kind.name, repeat)?;
+                }
                 if self.interrupted.load(Ordering::Relaxed) {
                     self.results.interrupted = true;
                     self.bar.finish_and_clear();

@@ -8,10 +8,13 @@ use heliox_bench::size::show_bytes;
 use crate::args::RunArgs;
 use crate::disk;
 use crate::engines::{self, Kind, BUILT_IN};
+use crate::raw::FILE_BYTES_MIN;
 
 /// Stores of all designs stay within three times their data and this, in bytes; one engine is
 /// measured at a time.
 const ROOM_BYTES: u64 = 1 << 30;
+/// What is left free beside the file of the raw device, in bytes.
+const RAW_ROOM_BYTES: u64 = 64 << 20;
 /// What a process has besides the engine's memory, in bytes.
 const PROCESS_BYTES: u64 = 256 << 20;
 
@@ -35,6 +38,9 @@ pub(crate) fn check(args: &RunArgs) -> Result<Vec<Kind>, String> {
     let free = disk::free_bytes(&args.dir)
         .map_err(|error| format!("free space of {}: {error}", args.dir.display()))?;
     enough_room(args.data_bytes(), free)?;
+    if let Some(raw) = args.raw_setup() {
+        enough_room_for_raw(raw.file_bytes, free)?;
+    }
     if let Some(available) = disk::available_memory_bytes() {
         enough_memory(args.memory, available)?;
     }
@@ -54,6 +60,25 @@ fn enough_room(data: u64, free: u64) -> Result<(), String> {
          give a smaller --num or --value-size, or another --dir",
         show_bytes(data),
         show_bytes(needed),
+        show_bytes(free)
+    ))
+}
+
+fn enough_room_for_raw(file: u64, free: u64) -> Result<(), String> {
+    if file < FILE_BYTES_MIN {
+        return Err(format!(
+            "--raw-size is {}: expected {} at least, and more than the device caches",
+            show_bytes(file),
+            show_bytes(FILE_BYTES_MIN)
+        ));
+    }
+    if free >= file.saturating_add(RAW_ROOM_BYTES) {
+        return Ok(());
+    }
+    Err(format!(
+        "not enough space for the raw device: a file of {}, and {} are free; give a smaller --raw-size, \
+         or another --dir",
+        show_bytes(file),
         show_bytes(free)
     ))
 }
@@ -94,6 +119,11 @@ mod tests {
             error.contains("4.00 GiB") && error.contains("--num"),
             "{error}"
         );
+        assert_eq!(enough_room_for_raw(1 << 30, 2 << 30), Ok(()));
+        let error = enough_room_for_raw(1 << 30, 1 << 30).unwrap_err();
+        assert!(error.contains("--raw-size") && error.contains("1.00 GiB"));
+        let error = enough_room_for_raw(1 << 20, 1 << 30).unwrap_err();
+        assert!(error.contains("4.00 MiB at least"), "{error}");
         assert_eq!(enough_memory(1 << 30, 5 << 28), Ok(()));
         let error = enough_memory(1 << 30, (5 << 28) - 1).unwrap_err();
         assert!(

@@ -2,6 +2,8 @@
 
 use serde_json::{json, Map, Value};
 
+use crate::raw::Raw;
+
 /// One workload of one engine, measured once.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
@@ -26,6 +28,8 @@ pub(crate) struct Results {
     pub(crate) engines: Vec<String>,
     pub(crate) measured: Vec<Measured>,
     pub(crate) failures: Vec<Failure>,
+    /// The device without an engine, if it was measured.
+    pub(crate) raw: Option<Raw>,
     /// What bounds the memory of the processes, or why nothing does.
     pub(crate) memory_limit: String,
     /// The user ended the run.
@@ -39,8 +43,13 @@ impl Results {
             let mut fields = measured.fields.clone();
             fields.insert("repeat".to_owned(), measured.repeat.into());
             fields.insert("memory_limit".to_owned(), self.memory_limit.as_str().into());
+            if let Some(raw) = &self.raw {
+                fields.insert("raw_device_share".to_owned(), raw.share(&fields).into());
+            }
             Value::Object(fields)
         });
+        let raw = self.raw.iter().flat_map(Raw::rows).map(Value::Object);
+        let rows = raw.chain(rows);
         let failures = self.failures.iter().map(|failure| {
             json!({ "engine": failure.engine, "repeat": failure.repeat, "failed": failure.why })
         });
@@ -65,6 +74,7 @@ mod tests {
                 repeat: 1,
                 why: "no room".to_owned(),
             }],
+            raw: None,
             memory_limit: "none".to_owned(),
             interrupted: false,
         };

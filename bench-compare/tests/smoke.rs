@@ -160,7 +160,37 @@ fn a_sweep_over_threads_fills_once_and_a_rate_holds_for_all_engines() {
             assert_eq!(row["open_loop"]["rate"], 20_000, "{row}");
         }
     }
-    assert!(text.contains("readrandom, 512 threads"), "{text}");
+    assert!(text.contains("readrandom"), "{text}");
+}
+
+#[test]
+fn the_raw_device_stands_beside_the_engines() {
+    let dir = tempfile::tempdir().unwrap();
+    let what = ["--engines", "heliox", "--workloads", "fillseq,readrandom"];
+    let how = ["--num", "500", "--raw-device", "--precondition"];
+    let small = ["--raw-size", "4M", "--raw-time", "0.005"];
+    let line = [&what[..], &how, &small].concat();
+    // Without fio, which would take a second for each figure.
+    let output = program(dir.path(), &line).env("PATH", "").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let rows = results(dir.path());
+    let (raw, engines): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|row| row["engine"] == "raw-device");
+    assert_eq!((raw.len(), engines.len()), (24, 2), "{text}");
+    for (row, depth) in raw.iter().zip([1, 2, 4, 8, 16, 32]) {
+        assert_eq!(
+            (&row["workload"], &row["threads"]),
+            (&"randread-4k".into(), &depth.into())
+        );
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["preconditioned"] == true);
+    }
+    assert!(engines[1].get("raw_device_share").is_some());
+    assert!(
+        text.contains("of raw") && text.contains("seqwrite-128k"),
+        "{text}"
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]
@@ -230,6 +260,16 @@ fn what_cannot_be_done_is_refused_before_it_starts() {
         (["--engines", "heliox", "--num", "1G"], "--num"),
         (["--memory", "900T", "--num", "1K"], "--memory"),
         (["--num", "1K", "--key-size", "1"], "--num"),
+        (
+            ["--raw-device", "--raw-size=1M", "--num", "1K"],
+            "--raw-size",
+        ),
+        (
+            ["--raw-device", "--raw-size=900T", "--num", "1K"],
+            "--raw-size",
+        ),
+        (["--num", "1K", "--latency-limit", "p95"], "p95=1ms,p99=2ms"),
+        (["--num", "1K", "--rate", "0"], "--rate"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bench-compare"));
         command.args([

@@ -116,3 +116,47 @@ fn reading_what_was_never_filled_is_remarked_upon() {
     assert_eq!(output.status.code(), Some(0));
     assert!(common::stderr(&output).contains("found 0 of 100"));
 }
+
+#[test]
+fn a_load_is_offered_at_a_rate_with_several_numbers_of_threads() {
+    let place = Place::empty();
+    let list = "fillseq,readrandom,readwhilewriting";
+    let what = ["--workload", list, "--num", "400", "--threads", "1,2"];
+    let how = ["--rate", "20K", "--writer-rate", "500"];
+    let rows = bench(&place, &[&what[..], &how].concat());
+    let rows = rows.as_array().unwrap();
+    let steps: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row["workload"].as_str().unwrap(),
+                row["threads"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let reads = [("readrandom", 1), ("readrandom", 2)];
+    let beside = [("readwhilewriting", 1), ("readwhilewriting", 2)];
+    assert_eq!(steps, [&[("fillseq", 2)][..], &reads, &beside].concat());
+    assert!(rows[0]["open_loop"].is_null());
+    assert!(rows[1..]
+        .iter()
+        .all(|row| row["open_loop"]["rate"] == 20_000));
+    assert!(rows[2]["writer_loop"].is_null());
+    assert_eq!(rows[3]["writer_loop"]["rate"], 500);
+}
+
+#[test]
+fn a_rate_is_looked_for_within_a_limit() {
+    let place = Place::empty();
+    let what = ["--workload", "fillseq,readrandom", "--num", "400"];
+    let how = ["--latency-limit", "max=1us", "--duration", "0.1"];
+    let rows = bench(&place, &[what, how].concat());
+    // What wakes up for an operation is later than that at least once in a hundred.
+    assert!(rows[1]["latency_limit"]["found_rate"].is_null(), "{rows}");
+    assert_eq!(rows[1]["latency_limit"]["limit"], "max=1us");
+    let trials = rows[1]["latency_limit"]["trials"].as_array().unwrap();
+    assert!(
+        trials.iter().all(|trial| trial["verdict"] != "holds"),
+        "{rows}"
+    );
+}

@@ -32,7 +32,7 @@ pub(crate) const SPEED: Figure = Figure {
 pub(crate) const AMPLIFICATION: Figure = cost("write amp", |row| row.write_amplification, ratio);
 
 /// The figures beside it, in the order of the tables.
-pub(crate) const COSTS: [Figure; 12] = [
+pub(crate) const COSTS: [Figure; 13] = [
     aside("offered", |row| row.offered, thousands),
     cost("p50 us", |row| row.p50_us, short),
     cost("p99", |row| row.p99_us, short),
@@ -44,6 +44,11 @@ pub(crate) const COSTS: [Figure; 12] = [
         "read B/op",
         |row| each(row.kernel_read_bytes, row),
         thousands,
+    ),
+    aside(
+        "of raw",
+        |row| row.raw_share,
+        |share| format!("{:.0} %", 100.0 * share),
     ),
     cost(
         "cpu us/op",

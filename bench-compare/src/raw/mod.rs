@@ -1,0 +1,375 @@
+//! The raw device: what it gives without an engine, in a file beside the stores, in the same run.
+//!
+//! Random 4 KiB and sequential 128 KiB, read and written past the page cache, with 1 to 32 requests
+//! under way: by `fio` and `io_uring` where fio is installed, else by as many threads as requests,
+//! each with one blocking request, which is how most engines ask. Nothing is synced between writes.
+//!
+//! Threads: those of a point live inside [`measure`].
+
+mod fio;
+mod own;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use heliox_bench::size::show_bytes;
+use heliox_bench::{short, thousands};
+use serde_json::{json, Map, Value};
+
+/// The engine of its rows.
+pub(crate) const NAME: &str = "raw-device";
+/// Requests under way at the same time.
+pub(crate) const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// The smallest file that is measured in.
+pub(crate) const FILE_BYTES_MIN: u64 = 4 << 20;
+/// What random reads ask for; engines that do not count their reads are taken to read this much.
+const PAGE_BYTES: u64 = 4096;
+
+/// What is asked of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pattern {
+    RandomRead,
+    RandomWrite,
+    SequentialRead,
+    SequentialWrite,
+}
+
+impl Pattern {
+    /// Reads first, so that they are not read from what was just written.
+    pub(crate) const ALL: [Pattern; 4] = [
+        Pattern::RandomRead,
+        Pattern::SequentialRead,
+        Pattern::RandomWrite,
+        Pattern::SequentialWrite,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Pattern::RandomRead => "randread-4k",
+            Pattern::RandomWrite => "randwrite-4k",
+            Pattern::SequentialRead => "seqread-128k",
+            Pattern::SequentialWrite => "seqwrite-128k",
+        }
+    }
+
+    const fn block_bytes(self) -> usize {
+        match self {
+            Pattern::RandomRead | Pattern::RandomWrite => PAGE_BYTES as usize,
+            Pattern::SequentialRead | Pattern::SequentialWrite => 128 << 10,
+        }
+    }
+
+    const fn reads(self) -> bool {
+        matches!(self, Pattern::RandomRead | Pattern::SequentialRead)
+    }
+
+    const fn is_random(self) -> bool {
+        matches!(self, Pattern::RandomRead | Pattern::RandomWrite)
+    }
+}
+
+/// A pattern at a depth.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Point {
+    pub(crate) pattern: Pattern,
+    pub(crate) depth: usize,
+    pub(crate) ops: u64,
+    pub(crate) seconds: f64,
+    pub(crate) mean_us: f64,
+    pub(crate) p95_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+impl Point {
+    pub(crate) fn ops_per_s(&self) -> f64 {
+        match self.seconds {
+            seconds if seconds > 0.0 => self.ops as f64 / seconds,
+            _ => 0.0,
+        }
+    }
+}
+
+/// All that was measured of the device.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Raw {
+    /// What measured it.
+    pub(crate) tool: String,
+    pub(crate) file_bytes: u64,
+    /// The file was written over twice before.
+    pub(crate) preconditioned: bool,
+    /// Past the page cache; if the file system refuses that, this is not the device.
+    pub(crate) direct: bool,
+    pub(crate) points: Vec<Point>,
+}
+
+/// How the device is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) file_bytes: u64,
+    pub(crate) precondition: bool,
+    /// Of one point.
+    pub(crate) time: Duration,
+}
+
+/// Measures in a file in `dir`, which it makes and removes; `told` is told what is next. Ends early,
+/// with what was measured, when `interrupted`.
+pub(crate) fn measure(
+    dir: &Path,
+    setup: &Setup,
+    interrupted: &AtomicBool,
+    told: impl FnMut(&str),
+) -> Result<Raw, String> {
+    measure_by(fio::version(), dir, setup, interrupted, told)
+}
+
+/// Measures by fio, if it is there.
+fn measure_by(
+    mut fio: Option<String>,
+    dir: &Path,
+    setup: &Setup,
+    interrupted: &AtomicBool,
+    mut told: impl FnMut(&str),
+) -> Result<Raw, String> {
+    let path = dir.join(NAME);
+    let failed = |error| format!("raw device: {}: {error}", path.display());
+    told("writing the file");
+    let media = own::make_file(&path, setup, interrupted).map_err(failed)?;
+    let mut raw = Raw {
+        tool: own::TOOL.to_owned(),
+        file_bytes: setup.file_bytes,
+        preconditioned: setup.precondition,
+        direct: media.direct(),
+        points: Vec::new(),
+    };
+    for pattern in Pattern::ALL {
+        for depth in DEPTHS {
+            if interrupted.load(Ordering::Relaxed) {
+                break;
+            }
+            told(&format!("{}, depth {depth}", pattern.name()));
+            if let Some(version) = &fio {
+                match fio::point(&path, pattern, depth, setup) {
+                    Ok(point) => {
+                        raw.tool = version.clone();
+                        raw.points.push(point);
+                        continue;
+                    }
+                    // What began with one tool is not mixed with another's.
+                    Err(error) if !raw.points.is_empty() => return Err(error),
+                    Err(error) => raw.tool = format!("{}, since {error}", own::TOOL),
+                }
+                fio = None;
+            }
+            let point = own::point(&media, pattern, depth, setup.time, interrupted);
+            raw.points.push(point.map_err(failed)?);
+        }
+    }
+    drop(media);
+    std::fs::remove_file(&path).map_err(|error| failed(error.into()))?;
+    Ok(raw)
+}
+
+impl Raw {
+    /// A row for each point, with the names that rows of engines have.
+    pub(crate) fn rows(&self) -> Vec<Map<String, Value>> {
+        let rows = self.points.iter().map(|point| {
+            let row = json!({
+                "engine": NAME,
+                "workload": point.pattern.name(),
+                "threads": point.depth,
+                "ops": point.ops,
+                "seconds": point.seconds,
+                "ops_per_s": point.ops_per_s(),
+                "mean_us": point.mean_us,
+                "p95_us": point.p95_us,
+                "p99_us": point.p99_us,
+                "block_bytes": point.pattern.block_bytes(),
+                "file_bytes": self.file_bytes,
+                "direct": self.direct,
+                "preconditioned": self.preconditioned,
+                "tool": self.tool,
+                "repeat": 1,
+            });
+            match row {
+                Value::Object(fields) => fields,
+                _ => Map::new(),
+            }
+        });
+        rows.collect()
+    }
+
+    /// Random reads a second with so many under way: between two depths that were measured, on the
+    /// line between them; beyond the last, the last.
+    pub(crate) fn reads_per_s(&self, depth: usize) -> Option<f64> {
+        let reads = self.points.iter();
+        let reads = reads.filter(|point| point.pattern == Pattern::RandomRead);
+        let mut below: Option<&Point> = None;
+        for point in reads {
+            if point.depth == depth {
+                return Some(point.ops_per_s());
+            }
+            if point.depth > depth {
+                let below = below?;
+                let way = (depth - below.depth) as f64 / (point.depth - below.depth) as f64;
+                let (from, to) = (below.ops_per_s(), point.ops_per_s());
+                return Some(from + (to - from) * way);
+            }
+            below = Some(point);
+        }
+        below.map(Point::ops_per_s)
+    }
+
+    /// The share that a row's reads of media are of what the device gives at a depth of its threads.
+    /// An engine that does not count its reads is taken to read in pages. `None` if nothing was read.
+    pub(crate) fn share(&self, row: &Map<String, Value>) -> Option<f64> {
+        let figure = |name: &str| row.get(name).and_then(Value::as_f64);
+        let reads_per_s = match figure("media_reads_per_op") {
+            Some(per_op) => per_op * figure("ops_per_s")?,
+            None => {
+                let seconds = figure("seconds").filter(|seconds| *seconds > 0.0)?;
+                figure("kernel_read_bytes")? / PAGE_BYTES as f64 / seconds
+            }
+        };
+        let depth = row.get("threads")?.as_u64()?;
+        let raw = self.reads_per_s(usize::try_from(depth).ok()?)?;
+        (reads_per_s > 0.0 && raw > 0.0).then(|| reads_per_s / raw)
+    }
+
+    /// For people.
+    pub(crate) fn show(&self) -> String {
+        let mut table = Table::new();
+        table
+            .load_style(UTF8_FULL_CONDENSED)
+            .set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header([
+            "raw device",
+            "depth",
+            "ops/s",
+            "MiB/s",
+            "mean us",
+            "p95",
+            "p99",
+        ]);
+        for point in &self.points {
+            let speed = point.ops_per_s();
+            let mib_per_s = speed * point.pattern.block_bytes() as f64 / f64::from(1 << 20);
+            let texts = [
+                point.depth.to_string(),
+                thousands(speed),
+                thousands(mib_per_s),
+                short(point.mean_us),
+                short(point.p95_us),
+                short(point.p99_us),
+            ];
+            let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
+            let name = Cell::new(point.pattern.name());
+            table.add_row(std::iter::once(name).chain(texts.map(right)));
+        }
+        let mut text = format!(
+            "\n{table}\nby {}, in a file of {}{}",
+            self.tool,
+            show_bytes(self.file_bytes),
+            if self.preconditioned {
+                ", written over twice before"
+            } else {
+                ""
+            }
+        );
+        if !self.direct {
+            // Writing to a text does not fail.
+            let _ = write!(
+                text,
+                "\nTHROUGH THE PAGE CACHE: the file system refuses direct I/O, so this is not the device"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(points: &[(usize, u64)]) -> Raw {
+        let point = |(depth, ops): &(usize, u64)| Point {
+            pattern: Pattern::RandomRead,
+            depth: *depth,
+            ops: *ops,
+            seconds: 2.0,
+            mean_us: 1.0,
+            p95_us: 2.0,
+            p99_us: 3.0,
+        };
+        Raw {
+            tool: "a test".to_owned(),
+            file_bytes: FILE_BYTES_MIN,
+            preconditioned: false,
+            direct: true,
+            points: points.iter().map(point).collect(),
+        }
+    }
+
+    fn row(fields: Value) -> Map<String, Value> {
+        fields.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn the_share_is_of_the_device_at_the_depth_of_the_threads() {
+        let raw = raw(&[(1, 20_000), (2, 40_000), (4, 60_000)]);
+        for (depth, rate) in [(1, 10e3), (2, 20e3), (3, 25e3), (4, 30e3), (512, 30e3)] {
+            assert_eq!(raw.reads_per_s(depth), Some(rate));
+        }
+        let told = json!({ "threads": 4, "ops_per_s": 50e3, "media_reads_per_op": 0.3 });
+        assert_eq!(raw.share(&row(told)), Some(0.5));
+        let untold = json!({
+            "threads": 1, "ops_per_s": 9.0, "media_reads_per_op": null, "seconds": 2.0,
+            "kernel_read_bytes": 4096 * 5000
+        });
+        assert_eq!(raw.share(&row(untold)), Some(0.25));
+        let cached = json!({ "threads": 1, "ops_per_s": 9.0, "media_reads_per_op": 0.0 });
+        assert_eq!(raw.share(&row(cached)), None);
+    }
+
+    #[test]
+    fn rows_and_table_have_every_point() {
+        let mut raw = raw(&[(1, 20_000), (32, 40_000)]);
+        let rows = raw.rows();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1]["engine"], "raw-device");
+        assert_eq!(
+            (&rows[1]["threads"], &rows[1]["ops_per_s"]),
+            (&32.into(), &20e3.into())
+        );
+        let text = raw.show();
+        assert!(text.contains("20,000") && text.contains("a test"), "{text}");
+        assert!(!text.contains("PAGE CACHE"));
+        raw.direct = false;
+        assert!(raw.show().contains("PAGE CACHE"));
+    }
+
+    #[test]
+    fn a_file_is_measured_at_all_depths_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup {
+            file_bytes: FILE_BYTES_MIN,
+            precondition: true,
+            time: Duration::from_millis(5),
+        };
+        let mut told = Vec::new();
+        let tell = |what: &str| told.push(what.to_owned());
+        let raw = measure_by(None, dir.path(), &setup, &AtomicBool::new(false), tell).unwrap();
+        assert_eq!(raw.points.len(), Pattern::ALL.len() * DEPTHS.len());
+        for point in &raw.points {
+            assert!(point.ops > 0 && point.mean_us > 0.0, "{point:?}");
+            assert!(point.p95_us <= point.p99_us, "{point:?}");
+        }
+        assert_eq!(told.len(), 1 + raw.points.len());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let ended = measure_by(None, dir.path(), &setup, &AtomicBool::new(true), |_| {}).unwrap();
+        assert!(ended.points.is_empty());
+    }
+}
