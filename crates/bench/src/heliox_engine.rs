@@ -136,7 +136,7 @@ impl Engine for HelioxEngine {
         entries: usize,
         each: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), EngineError> {
-        for entry in self.keyspace.iter().from(from).start()?.take(entries) {
+        for entry in self.keyspace.iter().from(from).limit(entries).start()? {
             let (key, value) = entry?;
             each(&key, &value);
         }

@@ -307,6 +307,7 @@ impl Keyspace {
             to: None,
             direction: Direction::Forward,
             keys_only: false,
+            limit: None,
             snapshot: None,
         }
     }
@@ -445,6 +446,7 @@ pub struct IterOptions {
     to: Option<Vec<u8>>,
     direction: Direction,
     keys_only: bool,
+    limit: Option<usize>,
     snapshot: Option<Arc<SnapshotGuard>>,
 }
 
@@ -489,6 +491,14 @@ impl IterOptions {
         self
     }
 
+    /// At most so many keys, which are asked for at once (256 at most). Without a limit the first is read alone,
+    /// and what follows in parts that grow.
+    #[must_use]
+    pub fn limit(mut self, keys: usize) -> IterOptions {
+        self.limit = Some(keys);
+        self
+    }
+
     /// As of a snapshot, instead of one taken at the start.
     #[must_use]
     pub fn at(mut self, snapshot: &Snapshot) -> IterOptions {
@@ -520,7 +530,8 @@ impl IterOptions {
             from: self.from,
             to: self.to,
         };
-        let scan = Scan::new(core, snapshot, bounds, self.direction, self.keys_only);
+        let (direction, keys_only) = (self.direction, self.keys_only);
+        let scan = Scan::new(core, snapshot, bounds, direction, keys_only, self.limit);
         Ok(Iter { scan, ended: false })
     }
 }

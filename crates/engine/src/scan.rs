@@ -23,7 +23,11 @@ use crate::read::{
 };
 use crate::snapshot::SnapshotGuard;
 
-const FIRST_ENTRIES: usize = 8;
+/// Entries that are read at first besides what may be at the very place: who seeks a key that is there often
+/// wants no more.
+const FIRST_ENTRIES: usize = 0;
+/// Those that are read once something was found; then twice as many each time.
+const NEXT_ENTRIES: usize = 8;
 const ENTRIES_MAX: usize = 256;
 const RETRIES_MAX: usize = 10_000;
 const KEYSPACE_BYTES: usize = 4;
@@ -96,6 +100,8 @@ pub(crate) struct Scan {
     /// Entries whose records are damaged and were told.
     damaged: HashSet<Location>,
     entries: usize,
+    /// How many items are still to be given.
+    left: usize,
     batch: ScanBatch,
     buf: ReadBuf,
 }
@@ -107,6 +113,7 @@ impl Scan {
         bounds: Bounds,
         direction: Direction,
         keys_only: bool,
+        limit: Option<usize>,
     ) -> Scan {
         let cursor = match direction {
             Direction::Forward => Cursor::At(bounds.internal(&bounds.from)),
@@ -122,7 +129,9 @@ impl Scan {
             passed: None,
             ready: VecDeque::new(),
             damaged: HashSet::new(),
-            entries: FIRST_ENTRIES,
+            // What is at the very place is the first of them.
+            entries: limit.map_or(FIRST_ENTRIES, |l| l.saturating_sub(1).min(ENTRIES_MAX)),
+            left: limit.unwrap_or(usize::MAX),
             batch: ScanBatch::default(),
             buf: ReadBuf::default(),
         }
@@ -138,7 +147,11 @@ impl Scan {
     pub(crate) fn next(&mut self) -> Result<Option<Item>> {
         let mut stale = 0;
         loop {
+            if self.left == 0 {
+                return Ok(None);
+            }
             if let Some(item) = self.ready.pop_front() {
+                self.left -= usize::from(item.is_ok());
                 return item.map(Some);
             }
             if matches!(self.cursor, Cursor::Done) {
@@ -193,9 +206,13 @@ impl Scan {
             Cursor::At(key) => ScanFrom::At(key),
             Cursor::End | Cursor::Done => ScanFrom::End,
         };
+        // Damaged ones are passed by.
+        let entries = self
+            .entries
+            .min(self.left.saturating_add(self.damaged.len()));
         self.core
             .index
-            .scan(from, self.direction, self.entries, &mut self.batch);
+            .scan(from, self.direction, entries, &mut self.batch);
     }
 
     /// The records of the entries, in one batch of reads; none if one of them is gone. Entries of
@@ -386,11 +403,16 @@ impl Scan {
             if let Some(key) = furthest {
                 self.cursor = Cursor::At(key);
             }
-            self.entries *= 2;
+            self.entries = (self.entries * 2).max(1);
             return;
         }
         let key = match (std::mem::take(&mut self.batch.next), furthest) {
             (Next::Leaf(key), _) | (Next::More, Some(key)) => key,
+            // Nothing is at the very place.
+            (Next::More, None) if self.entries == 0 => {
+                self.entries = 1;
+                return;
+            }
             (Next::End, _) | (Next::More, None) => {
                 self.cursor = Cursor::Done;
                 return;
@@ -400,7 +422,10 @@ impl Scan {
             self.cursor = Cursor::Done;
             return;
         }
-        self.entries = (self.entries * 2).min(ENTRIES_MAX);
+        self.entries = match self.entries {
+            0 if self.ready.is_empty() => 1,
+            entries => (entries * 2).clamp(NEXT_ENTRIES, ENTRIES_MAX),
+        };
         self.cursor = Cursor::At(key);
     }
 }

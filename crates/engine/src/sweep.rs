@@ -71,6 +71,7 @@ fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
         bounds,
         Direction::Forward,
         false,
+        None,
     );
     loop {
         let note = match notes.next() {

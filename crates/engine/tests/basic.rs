@@ -227,3 +227,56 @@ fn a_copy_of_the_media_taken_while_open_recovers_what_was_synced() {
     assert!(crashed.stats().recovery.tail_records > 0);
     assert!(crashed.damage().is_empty(), "{:?}", crashed.damage());
 }
+
+#[test]
+fn a_limit_ends_an_iteration_in_both_directions() {
+    let store = reopen(&memory(96 << 20));
+    let ks = store.create_keyspace("a").unwrap();
+    for n in 0..1000u32 {
+        ks.put(n.to_be_bytes(), "v").unwrap();
+    }
+    for n in (0..1000u32).filter(|n| n % 3 == 0) {
+        ks.delete(n.to_be_bytes()).unwrap();
+    }
+    let left: Vec<u32> = (0..1000).filter(|n| n % 3 != 0).collect();
+    let key = |item: heliox::Result<(Vec<u8>, Vec<u8>)>| {
+        u32::from_be_bytes(item.unwrap().0.try_into().unwrap())
+    };
+    for limit in [0, 1, 2, 7, 300, 5000] {
+        let forward = ks.iter().from(500u32.to_be_bytes()).limit(limit);
+        let forward: Vec<u32> = forward.start().unwrap().map(key).collect();
+        let expected = left.iter().copied().filter(|n| *n >= 500).take(limit);
+        assert_eq!(forward, expected.collect::<Vec<_>>(), "{limit}");
+        let backward = ks.iter().to(500u32.to_be_bytes()).reverse().limit(limit);
+        let backward: Vec<u32> = backward.start().unwrap().map(key).collect();
+        let expected = left.iter().rev().copied().filter(|n| *n < 500).take(limit);
+        assert_eq!(backward, expected.collect::<Vec<_>>(), "{limit}");
+    }
+}
+
+/// A value fills a block or two, so that what is read tells how many were.
+#[test]
+fn a_seek_reads_little_and_a_limit_no_more_than_that() {
+    let media = memory(96 << 20);
+    let store = reopen(&media);
+    let ks = store.create_keyspace("a").unwrap();
+    for n in 0..500u32 {
+        ks.put(n.to_be_bytes(), vec![7; 4000]).unwrap();
+    }
+    store.close().unwrap();
+    let store = reopen(&media);
+    let ks = store.keyspace("a").unwrap();
+    let read_bytes = |iter: heliox::IterOptions, items: usize| {
+        let before = store.stats().bytes_read.data;
+        assert_eq!(iter.start().unwrap().take(items).count(), items);
+        store.stats().bytes_read.data - before
+    };
+    let value_bytes = 2 * 4096;
+    let seek = read_bytes(ks.iter().from(100u32.to_be_bytes()), 1);
+    assert!(seek > 0 && seek <= value_bytes, "{seek}");
+    // The one before is not there, so that the next is looked for.
+    let seek = read_bytes(ks.iter().from([0, 0, 1, 0, 7]), 1);
+    assert!(seek > 0 && seek <= 2 * value_bytes, "{seek}");
+    let ten = read_bytes(ks.iter().from(200u32.to_be_bytes()).limit(10), 10);
+    assert!(ten >= 10 * 4000 && ten <= 11 * value_bytes, "{ten}");
+}

@@ -19,7 +19,8 @@ impl Index {
     /// whole tie groups, up to the group in which `limit` is reached.
     ///
     /// Entries that may stand at `from` itself are included and do not count towards `limit`, so
-    /// that a walk that goes on from a key it has seen always advances. A backward step from the
+    /// that a walk that goes on from a key it has seen always advances; with a limit of 0 they are all that is
+    /// given. A backward step from the
     /// lower fence of a leaf also returns the entries of that leaf which may equal the fence.
     pub fn scan(
         &self,
@@ -48,7 +49,7 @@ impl Index {
                 (cell, fences) = tree.leaf_between(Probe::Before(key));
             }
         }
-        let more = self.read_leaf(&cell.lock(), key, direction, limit.max(1), out);
+        let more = self.read_leaf(&cell.lock(), key, direction, limit, out);
         out.next = if more {
             Next::More
         } else {
