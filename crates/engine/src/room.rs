@@ -8,7 +8,7 @@
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::gc;
-use crate::sweep::{reap_tombstones, sweep_ranges};
+use crate::sweep::{reap_tombstones, sweep_for_writer};
 
 /// Does one bounded piece. True if room was made or will be.
 pub(crate) fn make_room(core: &Core) -> Result<bool> {
@@ -47,5 +47,5 @@ fn collect_or_sweep(core: &Core) -> Result<bool> {
     if !is_at_wall(core) {
         return Ok(false);
     }
-    Ok(sweep_ranges(core)? || reap_tombstones(core)?)
+    Ok(sweep_for_writer(core)? || reap_tombstones(core)?)
 }

@@ -180,30 +180,56 @@ fn reap(core: &Core, head: Head) -> Result<Fate> {
 
 // ---- range deletes ----
 
+/// How far a sweep of intervals is.
+struct Sweep {
+    /// Entries looked at.
+    looked: usize,
+    /// Entries taken away, and how many may be at most.
+    gone: usize,
+    most: usize,
+    /// Of the interval it is in, whether everything was seen that it covers.
+    is_complete: bool,
+}
+
 /// Sweeps intervals in their order, as many as one step may. None is begun while a snapshot sees
 /// what was there before. True if one is through.
 pub(crate) fn sweep_ranges(core: &Core) -> Result<bool> {
-    let (mut looked, mut done, mut after) = (0, false, SeqNo::ZERO);
-    while looked < RANGE_ENTRIES_PER_STEP {
+    sweep_some(core, usize::MAX)
+}
+
+/// As [`sweep_ranges`], for a writer who waits: ends amid an interval after so many entries. True also if one
+/// was taken away.
+pub(crate) fn sweep_for_writer(core: &Core) -> Result<bool> {
+    sweep_some(core, RANGE_ENTRIES_PER_STEP)
+}
+
+fn sweep_some(core: &Core, most: usize) -> Result<bool> {
+    let mut sweep = Sweep {
+        looked: 0,
+        gone: 0,
+        most,
+        is_complete: true,
+    };
+    let (mut done, mut after) = (false, SeqNo::ZERO);
+    while sweep.looked < RANGE_ENTRIES_PER_STEP {
         let Some(range) = core.ranges.unswept(after) else {
             break;
         };
         if core.snapshots.oldest().is_some_and(|s| s < range.seq) {
             break;
         }
-        looked += 1;
-        done |= sweep_range(core, &range, &mut looked)?;
+        sweep.looked += 1;
+        done |= sweep_range(core, &range, &mut sweep)?;
         after = range.seq;
     }
-    Ok(done)
+    Ok(done || sweep.gone >= most)
 }
 
-/// Takes away all entries that the interval covers, and adds up those looked at. True when it is
-/// through.
-fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bool> {
+/// Takes away all entries that the interval covers, or as many as may be. True when it is through.
+fn sweep_range(core: &Core, range: &RangeEntry, sweep: &mut Sweep) -> Result<bool> {
     let prefix = range.keyspace.0.to_be_bytes();
     let mut cursor = [&prefix[..], &range.from].concat();
-    let mut is_complete = true;
+    sweep.is_complete = true;
     let mut batch = ScanBatch::default();
     let mut entries = ENTRIES_FIRST;
     loop {
@@ -211,7 +237,7 @@ fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bo
         let asked = core.asked();
         core.index
             .scan(from, Direction::Forward, entries, &mut batch);
-        *looked += batch.entries.len();
+        sweep.looked += batch.entries.len();
         let mut furthest: Option<Vec<u8>> = None;
         for entry in &batch.entries {
             let head = Head {
@@ -219,10 +245,13 @@ fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bo
                 asked,
             };
             core.settings.environment.breathe();
-            let Some(key) = sweep_entry(core, range, head, &mut is_complete)? else {
+            let Some(key) = sweep_entry(core, range, head, sweep)? else {
                 continue;
             };
             furthest = furthest.max(Some(key));
+        }
+        if sweep.gone >= sweep.most {
+            return Ok(false);
         }
         let next = match std::mem::take(&mut batch.next) {
             Next::End => break,
@@ -247,12 +276,12 @@ fn sweep_range(core: &Core, range: &RangeEntry, looked: &mut usize) -> Result<bo
         };
         cursor = next;
     }
-    if is_complete {
+    if sweep.is_complete {
         let at = core.log.last_seq();
         let cut = core.log.next_cut();
         core.ranges.note_swept(range.keyspace, range.seq, at, cut);
     }
-    Ok(is_complete)
+    Ok(sweep.is_complete)
 }
 
 /// Looks at one entry; gives its internal key. An entry that moved meanwhile leaves the sweep
@@ -261,7 +290,7 @@ fn sweep_entry(
     core: &Core,
     range: &RangeEntry,
     head: Head,
-    is_complete: &mut bool,
+    sweep: &mut Sweep,
 ) -> Result<Option<Vec<u8>>> {
     let location = head.location;
     let record = with_scratch(|scratch| {
@@ -273,7 +302,7 @@ fn sweep_entry(
         record => record?,
     };
     let Some(record) = record else {
-        *is_complete = false;
+        sweep.is_complete = false;
         return Ok(None);
     };
     let keyspace = record.header.keyspace;
@@ -282,8 +311,10 @@ fn sweep_entry(
     let covered = holds(range, keyspace, &record.key) && version < range.seq;
     let is_pending = core.batches.is_pending(&record.record());
     let key = core.prepare(keyspace, &record.key);
-    if covered && (is_pending || !remove_entry(core, &key, location)?) {
-        *is_complete = false;
+    if covered && !is_pending && remove_entry(core, &key, location)? {
+        sweep.gone += 1;
+    } else if covered {
+        sweep.is_complete = false;
     }
     Ok(Some(internal))
 }
@@ -327,6 +358,29 @@ mod tests {
         }
         step(store.core()).unwrap();
         assert_eq!(unswept(store.core()), 1);
+    }
+
+    #[test]
+    fn who_waits_for_room_sweeps_a_part_and_the_next_one_goes_on() {
+        let (store, ks) = open();
+        for n in 0..10_000u32 {
+            ks.put(n.to_be_bytes(), "v").unwrap();
+        }
+        ks.delete_prefix("").unwrap();
+        let core = store.core();
+        for rounds in 1..3 {
+            assert!(sweep_for_writer(core).unwrap());
+            let left = 10_000 - rounds * RANGE_ENTRIES_PER_STEP;
+            let entries = core.index.entries() as usize;
+            assert!(
+                entries <= left && entries + ENTRIES_PER_STEP > left,
+                "{entries}"
+            );
+            assert_eq!(unswept(core), 1);
+        }
+        assert!(sweep_for_writer(core).unwrap());
+        assert_eq!((core.index.entries(), unswept(core)), (0, 0));
+        assert!(!sweep_for_writer(core).unwrap());
     }
 
     #[test]
