@@ -9,12 +9,7 @@ use heliox_report::{Report, ReportError};
 use serde_json::Value;
 
 use crate::args::RunArgs;
-use crate::raw;
 use crate::results::Results;
-
-/// What the column of the raw device means.
-const OF_RAW: &str = "\nof raw: reads of media a second, of the raw device's random reads with as \
-    many under way as threads;\nof engines that do not count them, the pages that the kernel fetched.";
 
 /// All tables, the failures, and what bounded the memory.
 ///
@@ -28,9 +23,6 @@ pub(crate) fn show(results: &Results) -> Result<String, ReportError> {
             results.memory_limit
         ),
     };
-    if let Some(raw) = &results.raw {
-        text = format!("{}\n\n{text}{OF_RAW}", raw.show());
-    }
     trials(results, &mut text);
     if results.interrupted {
         text.push_str("\nInterrupted: this is what was measured until then.");
@@ -78,13 +70,9 @@ fn page(results: &Results) -> Result<Option<String>, ReportError> {
 }
 
 fn report(results: &Results) -> Result<Option<Report>, ReportError> {
-    if results.measured.is_empty() && results.failures.is_empty() {
+    let rows = results.to_json();
+    if rows.as_array().is_none_or(Vec::is_empty) {
         return Ok(None);
-    }
-    let mut rows = results.to_json();
-    if let Some(rows) = rows.as_array_mut() {
-        // It has a table of its own, and is no engine to be held against the others.
-        rows.retain(|row| row.get("engine").and_then(Value::as_str) != Some(raw::NAME));
     }
     let text = rows.to_string();
     let rows = heliox_report::Results::parse("bench-compare", text.as_bytes())?;

@@ -187,7 +187,7 @@ fn the_raw_device_stands_beside_the_engines() {
     }
     assert!(engines[1].get("raw_device_share").is_some());
     assert!(
-        text.contains("of raw") && text.contains("seqwrite-128k"),
+        text.contains("raw device, without an engine") && text.contains("seqwrite-128k"),
         "{text}"
     );
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

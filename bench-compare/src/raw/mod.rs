@@ -9,15 +9,10 @@
 mod fio;
 mod own;
 
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
-use heliox_bench::size::show_bytes;
-use heliox_bench::{short, thousands};
 use serde_json::{json, Map, Value};
 
 /// The engine of its rows.
@@ -238,56 +233,6 @@ impl Raw {
         let raw = self.reads_per_s(usize::try_from(depth).ok()?)?;
         (reads_per_s > 0.0 && raw > 0.0).then(|| reads_per_s / raw)
     }
-
-    /// For people.
-    pub(crate) fn show(&self) -> String {
-        let mut table = Table::new();
-        table
-            .load_style(UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header([
-            "raw device",
-            "depth",
-            "ops/s",
-            "MiB/s",
-            "mean us",
-            "p95",
-            "p99",
-        ]);
-        for point in &self.points {
-            let speed = point.ops_per_s();
-            let mib_per_s = speed * point.pattern.block_bytes() as f64 / f64::from(1 << 20);
-            let texts = [
-                point.depth.to_string(),
-                thousands(speed),
-                thousands(mib_per_s),
-                short(point.mean_us),
-                short(point.p95_us),
-                short(point.p99_us),
-            ];
-            let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
-            let name = Cell::new(point.pattern.name());
-            table.add_row(std::iter::once(name).chain(texts.map(right)));
-        }
-        let mut text = format!(
-            "\n{table}\nby {}, in a file of {}{}",
-            self.tool,
-            show_bytes(self.file_bytes),
-            if self.preconditioned {
-                ", written over twice before"
-            } else {
-                ""
-            }
-        );
-        if !self.direct {
-            // Writing to a text does not fail.
-            let _ = write!(
-                text,
-                "\nTHROUGH THE PAGE CACHE: the file system refuses direct I/O, so this is not the device"
-            );
-        }
-        text
-    }
 }
 
 #[cfg(test)]
@@ -335,20 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_table_have_every_point() {
-        let mut raw = raw(&[(1, 20_000), (32, 40_000)]);
-        let rows = raw.rows();
+    fn rows_have_every_point() {
+        let rows = raw(&[(1, 20_000), (32, 40_000)]).rows();
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[1]["engine"], "raw-device");
         assert_eq!(
             (&rows[1]["threads"], &rows[1]["ops_per_s"]),
             (&32.into(), &20e3.into())
         );
-        let text = raw.show();
-        assert!(text.contains("20,000") && text.contains("a test"), "{text}");
-        assert!(!text.contains("PAGE CACHE"));
-        raw.direct = false;
-        assert!(raw.show().contains("PAGE CACHE"));
     }
 
     #[test]

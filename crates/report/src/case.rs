@@ -53,6 +53,11 @@ impl Case {
         self.rows.iter().any(told)
     }
 
+    /// Its rows tell how much of the raw device they had.
+    pub(crate) fn has_raw_share(&self) -> bool {
+        self.rows.iter().any(|row| row.raw_share.is_some())
+    }
+
     /// The number of threads, with the word.
     pub(crate) fn show_threads(&self) -> String {
         match self.threads {

@@ -3,7 +3,7 @@
 //!
 //! - [`Results`] is what one file holds; reading it is where bad input ends.
 //! - [`Report`] puts one run or two in order; [`Report::text`] and [`Report::html`] show it.
-//! - `case` and `run` put the rows in order, `figure` says which figures there are, `table` and
+//! - `case` and `run` put the rows in order, `device` is what was measured without an engine, `figure` says which figures there are, `table` and
 //!   `compare` make tables of them, `plots` chooses the charts, `chart` draws one, `page` writes the
 //!   page.
 //!
@@ -14,6 +14,7 @@
 mod case;
 mod chart;
 mod compare;
+mod device;
 mod error;
 mod figure;
 mod page;

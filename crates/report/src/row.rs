@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::device::{self, Device, Point};
 use crate::error::ReportError;
 
 /// Figures beyond this are no measurement, and would break the scale of a plot.
@@ -52,6 +53,13 @@ struct Raw {
     peak_rss_bytes: Option<f64>,
     ops_by_second: Option<Vec<f64>>,
     percentiles_us: Option<Vec<(f64, f64)>>,
+    mean_us: Option<f64>,
+    p95_us: Option<f64>,
+    block_bytes: Option<f64>,
+    file_bytes: Option<f64>,
+    tool: Option<String>,
+    direct: Option<bool>,
+    preconditioned: Option<bool>,
 }
 
 /// One workload of one engine, measured once.
@@ -104,6 +112,8 @@ pub struct Results {
     pub(crate) name: String,
     pub(crate) rows: Vec<Row>,
     pub(crate) failures: Vec<Failed>,
+    /// Measured without an engine.
+    pub(crate) device: Device,
     /// What bounded the memory of the processes, as `bench-compare` tells it.
     pub(crate) memory_limit: Option<String>,
 }
@@ -146,6 +156,7 @@ impl Results {
             name: clean(name),
             rows: Vec::new(),
             failures: Vec::new(),
+            device: Device::default(),
             memory_limit: None,
         };
         for (place, raw) in raws.into_iter().enumerate() {
@@ -179,6 +190,10 @@ impl Results {
         let threads = raw.threads.ok_or_else(|| missing("threads"))?;
         let ops_per_s = speed(&raw).ok_or_else(|| missing("ops_per_s"))?;
         check(&raw).map_err(|what| format!("{engine}, {workload}: {what}"))?;
+        if engine == device::NAME {
+            self.add_point(raw, workload, threads, ops_per_s);
+            return Ok(());
+        }
         self.rows.push(Row {
             settings: settings(&raw),
             behind: [&raw.open_loop, &raw.writer_loop]
@@ -210,6 +225,28 @@ impl Results {
         });
         Ok(())
     }
+
+    /// Takes a row of the raw device, whose threads are requests under way.
+    fn add_point(&mut self, raw: Raw, operation: String, depth: u64, ops_per_s: f64) {
+        let device = &mut self.device;
+        device.points.push(Point {
+            operation,
+            depth,
+            ops_per_s,
+            block_bytes: raw.block_bytes,
+            mean_us: raw.mean_us,
+            p95_us: raw.p95_us,
+            p99_us: raw.p99_us,
+        });
+        device.tool = raw
+            .tool
+            .as_deref()
+            .map(without_controls)
+            .or(device.tool.take());
+        device.file_bytes = raw.file_bytes.or(device.file_bytes);
+        device.preconditioned |= raw.preconditioned == Some(true);
+        device.cached |= raw.direct == Some(false);
+    }
 }
 
 /// Refuses figures that cannot be.
@@ -219,6 +256,8 @@ fn check(raw: &Raw) -> Result<(), String> {
         ("seconds", raw.seconds),
         ("ops_per_s", speed(raw)),
         ("p50_us", raw.p50_us),
+        ("mean_us", raw.mean_us),
+        ("p95_us", raw.p95_us),
         ("p99_us", raw.p99_us),
         ("p999_us", raw.p999_us),
         ("max_us", raw.max_us),
@@ -232,6 +271,8 @@ fn check(raw: &Raw) -> Result<(), String> {
         ("disk_bytes", raw.disk_bytes),
         ("peak_rss_bytes", raw.peak_rss_bytes),
         ("offered_ops_per_s", offered(raw)),
+        ("block_bytes", raw.block_bytes),
+        ("file_bytes", raw.file_bytes),
     ];
     for (name, figure) in figures {
         if let Some(figure) = figure.filter(|figure| !(0.0..=LARGEST).contains(figure)) {

@@ -25,9 +25,11 @@ impl Run {
         Run { results, cases }
     }
 
-    /// The tables of this run alone.
+    /// The tables of this run alone: the raw device's, then those of the engines.
     pub(crate) fn tables(&self) -> Vec<Table> {
-        table::tables(&self.cases, &self.results.failures)
+        let device = table::of_device(&self.results.device).into_iter();
+        let tables = table::tables(&self.cases, &self.results.failures);
+        device.chain(tables).collect()
     }
 
     /// What the columns of its tables are, where they do not say it themselves.
@@ -43,6 +45,13 @@ impl Run {
             parts.push(
                 "read B/op, cpu, peak memory: the kernel's account of the process, settling included; \
                  what is read from the page cache does not count",
+            );
+        }
+        if self.cases.iter().any(Case::has_raw_share) {
+            parts.push(
+                "of raw: reads of media a second, of the raw device's random reads with as many \
+                 under way as threads;\nof engines that do not count them, the pages that the kernel \
+                 fetched",
             );
         }
         (!parts.is_empty()).then(|| parts.join("\n"))
@@ -67,6 +76,7 @@ impl Run {
         if let Some(limit) = &self.results.memory_limit {
             notes.push(format!("memory limit: {limit}"));
         }
+        notes.extend(self.results.device.notes());
         for case in &self.cases {
             if case.rows.iter().any(|row| row.behind) {
                 notes.push(format!(

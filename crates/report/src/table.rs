@@ -2,8 +2,11 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use heliox_bench::size::show_bytes;
+use heliox_bench::{short, thousands};
 
 use crate::case::{groups, Beside, Case, Group};
+use crate::device::{Device, Point};
 use crate::figure::{spread_percent, COSTS, SPEED};
 use crate::row::Failed;
 
@@ -127,4 +130,39 @@ fn cells(label: &str, case: &Case, base: Option<f64>) -> Vec<String> {
         .map(|figure| case.median(figure).map(figure.show));
     cells.extend(costs.map(Option::unwrap_or_default));
     cells
+}
+
+/// That of the raw device; `None` where it was not measured.
+pub(crate) fn of_device(device: &Device) -> Option<Table> {
+    let header = [
+        "operation",
+        "block",
+        "depth",
+        "ops/s",
+        "MiB/s",
+        "mean us",
+        "p95",
+        "p99",
+    ];
+    let header = header.map(str::to_owned).to_vec();
+    let mut table = Table::new("raw device, without an engine", header);
+    table.rows = device.points.iter().map(cells_of_point).collect();
+    (!device.points.is_empty()).then(|| table.tidy())
+}
+
+fn cells_of_point(point: &Point) -> Vec<String> {
+    let mib_per_s = |bytes: f64| point.ops_per_s * bytes / f64::from(1 << 20);
+    let figures = [
+        point.block_bytes.map(|bytes| show_bytes(bytes as u64)),
+        Some(point.depth.to_string()),
+        Some(thousands(point.ops_per_s)),
+        point.block_bytes.map(|bytes| thousands(mib_per_s(bytes))),
+        point.mean_us.map(short),
+        point.p95_us.map(short),
+        point.p99_us.map(short),
+    ];
+    let figures = figures.map(Option::unwrap_or_default);
+    std::iter::once(point.operation.clone())
+        .chain(figures)
+        .collect()
 }

@@ -93,6 +93,60 @@ fn one_engine_is_one_table_and_empty_columns_are_left_out() {
 }
 
 #[test]
+fn the_raw_device_has_a_table_of_its_own_and_is_no_engine() {
+    let point = |operation: &str, depth: u64, ops_per_s: f64| {
+        json!({
+            "engine": "raw-device", "workload": operation, "threads": depth, "ops": 10,
+            "seconds": 2.0, "ops_per_s": ops_per_s, "mean_us": 81.25, "p95_us": 92.5, "p99_us": 103.5,
+            "block_bytes": 131_072, "file_bytes": 1 << 30, "direct": true, "preconditioned": true,
+            "tool": "fio-3.36 <b>", "repeat": 1,
+        })
+    };
+    let mut engine = row("heliox", "readrandom", 1, 1, 10.0);
+    engine["raw_device_share"] = json!(0.25);
+    let mut rows = vec![point("seqread-128k", 32, 16_000.0), engine];
+    let report = Report::new(results("r.json", &rows));
+    let (text, html) = (report.text(), report.html().unwrap());
+    let told = line(&text, "seqread-128k");
+    for cell in ["128.00 KiB", "32", "16,000", "2,000", "81.2", "92.5", "104"] {
+        let cell = format!(" {cell} ");
+        assert!(told.contains(&cell), "{cell}: {text}");
+        assert!(
+            html.contains(&format!("<td>{}</td>", cell.trim())),
+            "{cell}"
+        );
+    }
+    // One engine: its workloads beside each other, and no ratio to another.
+    assert!(line(&text, "readrandom").contains("25 %"), "{text}");
+    assert!(
+        !text.contains("to heliox") && !html.contains("2 engines"),
+        "{text}"
+    );
+    assert!(
+        !html.contains("<h2>Scaling"),
+        "the depth is no number of threads"
+    );
+    let note = "raw device: by fio-3.36 <b>, in a file of 1.00 GiB, written over twice before";
+    assert!(
+        text.contains(note) && text.contains("of raw: reads"),
+        "{text}"
+    );
+    assert!(html.contains("fio-3.36 &lt;b&gt;"));
+    assert!(!text.contains("NOT THE RAW DEVICE"), "{text}");
+    rows.truncate(1);
+    rows[0]["direct"] = json!(false);
+    let report = Report::new(results("r.json", &rows));
+    assert!(report.text().contains("NOT THE RAW DEVICE"));
+    assert!(report.html().unwrap().contains("seqread-128k"));
+    rows[0]["p95_us"] = json!(-1);
+    let error = refused(&Value::from(rows).to_string());
+    assert!(
+        error.contains("raw-device, seqread-128k: p95_us is -1"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_was_run_in_several_ways_is_not_put_together() {
     let mut large = row("heliox", "fillseq", 1, 1, 30.0);
     large["value_size"] = json!(4000);
