@@ -16,6 +16,8 @@ Examples:
   bench-compare engines
   bench-compare run --engines heliox,rocksdb --workloads fillrandom,readrandom --num 1M --dir ./bench-data
   bench-compare run --workloads fillrandom,ycsb-a,ycsb-b,ycsb-c --value-size 1000 --duration 30 --dir ./bench-data
+  bench-compare suite --list
+  bench-compare suite herocks --engines heliox,rocksdb --scale 0.01 --dir ./bench-data
 
 Exit codes: 0 all was measured, 1 an engine failed, 2 any error, 130 interrupted.";
 
@@ -35,6 +37,54 @@ pub(crate) enum Command {
     Engines,
     /// Measure; each engine in a process of its own, on an empty store, once a repeat
     Run(Box<RunArgs>),
+    /// Run what a paper on another store ran, at a scale, and show its figures beside ours
+    Suite(Box<SuiteArgs>),
+}
+
+/// Run what a paper on another store ran, at a scale, and show its figures beside ours.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SuiteArgs {
+    /// Which: helium (latencies by 1 to 24 threads), herocks (db_bench with 16 to 64 threads), hlkvds
+    /// (values of 4 KiB, 1 to 512 threads)
+    #[arg(required_unless_present = "list")]
+    pub(crate) name: Option<String>,
+    /// Show what each suite runs, as command lines of run, and what its paper ran
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// An existing directory; what is made in it is removed again
+    #[arg(long, required_unless_present = "list")]
+    pub(crate) dir: Option<PathBuf>,
+    /// What to measure [default: all that were built in]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    pub(crate) engines: Vec<String>,
+    /// Keys and memory, as a share of the paper's: above 0, 1 at most. Memory is 64M at least
+    #[arg(long, default_value = "0.001", value_name = "S", value_parser = parse_scale)]
+    pub(crate) scale: f64,
+    /// Seconds (or 90s, 10m) after which each workload ends that is no fill
+    #[arg(long, default_value = "5", value_name = "S", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// When each write is durable: none, bounded (within 100 ms) or sync (before it returns)
+    #[arg(long, default_value = "bounded", value_name = "MODE")]
+    pub(crate) durability: DurabilityMode,
+    /// How often each part is measured; the tables show medians
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+    /// First measure the raw device, as run does, and show the paper's devices beside it
+    #[arg(long)]
+    pub(crate) raw_device: bool,
+    /// Write the results to this file (overwritten), as a list of JSON objects
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write tables and plots to this file (overwritten), a page for a browser, as heliox report does
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok();
+    scale
+        .filter(|scale| *scale > 0.0 && *scale <= 1.0)
+        .ok_or_else(|| format!("{text:?} is no scale: expected a number above 0, 1 at most"))
 }
 
 /// Measure.
@@ -197,6 +247,19 @@ mod tests {
     }
 
     #[test]
+    fn a_scale_is_a_share_of_the_paper() {
+        assert_eq!(parse_scale("0.25"), Ok(0.25));
+        assert_eq!(parse_scale("1"), Ok(1.0));
+        for wrong in ["0", "-1", "1.5", "NaN", "all"] {
+            let error = parse_scale(wrong).unwrap_err();
+            assert!(
+                error.contains(wrong) && error.contains("above 0"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn workloads_of_ycsb_have_its_keys() {
         let parse = |workloads: &str| {
             let line = [
@@ -209,7 +272,7 @@ mod tests {
             ];
             match Args::try_parse_from(line).unwrap().command {
                 Command::Run(run) => run.config(),
-                Command::Engines => unreachable!(),
+                _ => unreachable!(),
             }
         };
         assert_eq!(parse("fillrandom,ycsb-a").keys, KeyFamily::Ycsb);

@@ -5,7 +5,7 @@
 //!
 //! - [`engines`]: who is compared, one file an engine with its configuration.
 //! - `child` measures one engine; `parent` starts the children and gathers what they say.
-//! - `raw` measures the device without an engine.
+//! - `raw` measures the device without an engine; `suite` runs what papers ran.
 //! - `results` gathers, `table` shows; `preflight` and `limit` see to room and memory.
 
 mod args;
@@ -18,14 +18,18 @@ mod parent;
 mod preflight;
 mod raw;
 mod results;
+mod suite;
 mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use clap::Parser;
 
-use args::{Args, Command, RunArgs};
+use args::{Args, Command, RunArgs, SuiteArgs};
+use results::Results;
 
 /// An engine failed; the others were measured.
 const ENGINE_FAILED: u8 = 1;
@@ -40,6 +44,7 @@ pub fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Engines => list(),
         Command::Run(args) => run(&args),
+        Command::Suite(args) => run_suite(&args),
     };
     outcome.unwrap_or_else(|message| {
         // There is nobody left to tell if this fails.
@@ -59,16 +64,40 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     if let (Some(engine), Some(dir)) = (&args.child, &args.child_dir) {
         return Ok(child::run(args, engine, dir));
     }
-    let results = parent::run(args)?;
+    let line: Vec<_> = std::env::args_os().skip(1).collect();
+    let results = parent::run(args, &line, &interruptions()?, None)?;
     print(&table::show(&results).map_err(|error| error.to_string())?)?;
     table::write_page(args, &results)?;
-    Ok(if results.interrupted {
+    Ok(exit_code(&results))
+}
+
+fn run_suite(args: &SuiteArgs) -> Result<ExitCode, String> {
+    if args.list {
+        print(&suite::list(args))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (results, text) = suite::run(args, &interruptions()?)?;
+    print(&text)?;
+    Ok(exit_code(&results))
+}
+
+/// Becomes true when the user ends the run.
+fn interruptions() -> Result<Arc<AtomicBool>, String> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let told = interrupted.clone();
+    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
+        .map_err(|error| format!("catching interruptions: {error}"))?;
+    Ok(interrupted)
+}
+
+fn exit_code(results: &Results) -> ExitCode {
+    if results.interrupted {
         ExitCode::from(INTERRUPTED)
     } else if results.failures.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(ENGINE_FAILED)
-    })
+    }
 }
 
 /// Prints one line or more to the standard output.

@@ -4,6 +4,7 @@
 //! Repeats are outermost, so that a machine that slows down slows every engine. Threads: one reads
 //! the standard output of the child that runs.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -34,18 +35,25 @@ const LAST_LINES: usize = 5;
 /// Steps of the bar for one workload.
 const BAR_STEPS: u64 = 1000;
 
-/// Measures all engines.
+/// Measures all engines, as `args` say, which were read from `line` (without the program). Its
+/// results stand behind those `before`, of an earlier run with the same files and engines.
 ///
 /// # Errors
 /// What the run lacks, or a file that cannot be written; a failing engine is a result.
-pub(crate) fn run(args: &RunArgs) -> Result<Results, String> {
+pub(crate) fn run(
+    args: &RunArgs,
+    line: &[OsString],
+    interrupted: &Arc<AtomicBool>,
+    before: Option<Results>,
+) -> Result<Results, String> {
     let kinds = preflight::check(args)?;
     let work = WorkDir::make(&args.dir)?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let told = interrupted.clone();
-    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
-        .map_err(|error| format!("catching interruptions: {error}"))?;
-    let mut run = Run::new(args, &kinds, work, interrupted);
+    let mut run = Run::new(args, line, &kinds, work, interrupted.clone());
+    if let Some(before) = before {
+        run.results.measured = before.measured;
+        run.results.failures = before.failures;
+        run.results.raw = before.raw;
+    }
     // Results of an earlier run are not taken for this one's.
     run.write()?;
     table::write_page(args, &run.results)?;
@@ -78,6 +86,8 @@ impl Drop for WorkDir {
 
 struct Run<'a> {
     args: &'a RunArgs,
+    /// What they were read from.
+    line: &'a [OsString],
     work: WorkDir,
     interrupted: Arc<AtomicBool>,
     /// A group was made on trial, so each engine gets one.
@@ -92,6 +102,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(
         args: &'a RunArgs,
+        line: &'a [OsString],
         kinds: &[Kind],
         work: WorkDir,
         interrupted: Arc<AtomicBool>,
@@ -112,6 +123,7 @@ impl<'a> Run<'a> {
         let style = ProgressStyle::with_template("{wide_bar} {percent} % {eta} {msg}");
         Run {
             args,
+            line,
             work,
             interrupted,
             limited,
@@ -215,7 +227,7 @@ impl<'a> Run<'a> {
         let program = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
         let errors = File::create(printed).map_err(|error| format!("its errors: {error}"))?;
         let mut command = Command::new(program);
-        command.args(std::env::args_os().skip(1));
+        command.args(self.line);
         command.arg("--child").arg(engine);
         command.arg("--child-dir").arg(store);
         if let Some(group) = group {

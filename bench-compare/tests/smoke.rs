@@ -193,6 +193,92 @@ fn the_raw_device_stands_beside_the_engines() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
+fn suite(more: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-compare"));
+    command.arg("suite").args(more).output().unwrap()
+}
+
+#[test]
+fn a_suite_runs_its_parts_and_shows_the_paper_beside_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (json, html, dir_name) = (path("out.json"), path("out.html"), path(""));
+    let what = ["herocks", "--scale", "0.000002", "--duration", "0.05"];
+    let into = ["--dir", &dir_name, "--json", &json, "--html", &html];
+    let output = suite(&[&what[..], &into].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let rows = results(dir.path());
+    let told = |name: &str| -> Vec<String> {
+        let rows = rows.iter().filter(|row| row["engine"] == name);
+        let told =
+            rows.map(|row| format!("{} {}", row["workload"].as_str().unwrap(), row["threads"]));
+        told.collect()
+    };
+    for kind in BUILT_IN {
+        assert_eq!(
+            told(kind.name).join(", "),
+            "fillseq 64, readwhilewriting 64, fillseq 32, readwhilewriting 32, fillseq 16, \
+             readrandomwriterandom 16"
+        );
+    }
+    assert_eq!(rows.len(), 6 * BUILT_IN.len());
+    for row in &rows {
+        assert!(row["mean_us"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["keys"], "sequential");
+        assert_eq!(row["memory_bytes"], 64 << 20);
+    }
+    let rate = "readwhilewriting, 32 threads, ops/s";
+    let line = |system: &str| {
+        let mut lines = text.lines().filter(|line| line.contains(rate));
+        let cells = lines.find(|line| line.contains(system)).unwrap();
+        let cells = cells.trim_matches('│').split('┆').map(str::trim);
+        cells.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let cells = line("HeRocks, PM1725a");
+    assert_eq!(cells[2], "350,000", "{text}");
+    let speed = rows.iter().find(|row| {
+        row["engine"] == "heliox" && row["workload"] == "readwhilewriting" && row["threads"] == 32
+    });
+    let speed = speed.unwrap()["ops_per_s"].as_f64().unwrap();
+    let shown: f64 = cells[3].replace(',', "").parse().unwrap();
+    assert!((shown - speed).abs() <= 0.5, "{cells:?} {speed}");
+    for expected in [
+        "part 3 of 3: bench-compare run",
+        "what differs",
+        "2,000 values of 400 bytes instead of 1,000,000,000",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.contains("readrandomwriterandom"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
+    let output = suite(&["--list", "--scale", "0.5"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for expected in ["helium: ", "herocks: ", "hlkvds: ", "--num 500000000 "] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    for (line, reason) in [
+        (&["hellium", "--dir", "."][..], "suite --list"),
+        (&["helium"], "--dir"),
+        (&["helium", "--dir", ".", "--scale", "2"], "above 0"),
+        (&["helium", "--dir", ".", "--engines", "oracle"], "oracle"),
+        (
+            &["helium", "--dir", ".", "--scale", "1"],
+            "not enough space",
+        ),
+    ] {
+        let output = suite(line);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(reason), "{line:?}: {text}");
+    }
+}
+
 #[test]
 fn a_rate_is_looked_for_within_a_limit() {
     let dir = tempfile::tempdir().unwrap();

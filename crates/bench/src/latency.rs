@@ -81,6 +81,15 @@ impl Latency {
             .collect()
     }
 
+    /// The mean, in microseconds; 0 without calls.
+    #[must_use]
+    pub fn mean_us(&self) -> f64 {
+        if self.histogram.is_empty() {
+            return 0.0;
+        }
+        self.histogram.mean() / 1000.0
+    }
+
     /// The longest call, in microseconds; 0 without calls.
     #[must_use]
     pub fn max_us(&self) -> f64 {
@@ -108,6 +117,7 @@ mod tests {
         }
         one.merge(&two).unwrap();
         assert_eq!(one.calls(), 1000);
+        close(one.mean_us(), 500.5);
         close(one.percentile_us(50.0), 500.0);
         close(one.percentile_us(95.0), 950.0);
         close(one.percentile_us(99.9), 999.0);
@@ -139,6 +149,7 @@ mod tests {
     fn nothing_recorded_is_zero_and_the_extremes_are_kept() {
         let mut latency = Latency::new().unwrap();
         close(latency.max_us() + 1.0, 1.0);
+        assert_eq!(latency.mean_us(), 0.0);
         latency.record(Duration::ZERO);
         latency.record(Duration::from_secs(1 << 40));
         assert_eq!(latency.calls(), 2);

@@ -107,6 +107,7 @@ fn further(row: &Row) -> Value {
         "kernel_write_amplification": row.kernel_write_amplification,
         "kernel_read_bytes": row.kernel_read_bytes,
         "peak_rss_bytes": row.peak_rss_bytes,
+        "mean_us": row.calls.mean_us,
         "p99999_us": row.calls.p99999_us,
         "read_ops": row.read_ops,
         "found": row.found,
@@ -129,6 +130,7 @@ fn calls(calls: &CallSummary) -> Value {
     }
     json!({
         "calls": calls.calls,
+        "mean_us": calls.mean_us,
         "p50_us": calls.p50_us,
         "p95_us": calls.p95_us,
         "p99_us": calls.p99_us,

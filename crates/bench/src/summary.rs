@@ -7,6 +7,8 @@ use crate::latency::Latency;
 pub struct CallSummary {
     /// How many calls were timed.
     pub calls: u64,
+    /// The mean.
+    pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
     /// 95 % were not slower.
@@ -28,6 +30,7 @@ impl CallSummary {
     pub(crate) fn of(latency: &Latency) -> CallSummary {
         CallSummary {
             calls: latency.calls(),
+            mean_us: latency.mean_us(),
             p50_us: latency.percentile_us(50.0),
             p95_us: latency.percentile_us(95.0),
             p99_us: latency.percentile_us(99.0),

@@ -1,0 +1,281 @@
+//! Suites: what a paper ran, as a list of command lines of `run`, and its figures beside ours.
+//!
+//! A part of a suite is a line that anybody can give by hand; it is read and run as any other, so
+//! that nothing here measures. `papers` has what each paper ran and tells, `quantity` where a row
+//! has the same, `beside` shows both.
+//!
+//! Threads: those of `parent`.
+
+mod beside;
+mod papers;
+mod quantity;
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::thread;
+
+use clap::Parser;
+use heliox_bench::size::show_bytes;
+use heliox_bench::thousands;
+
+use crate::args::{Args, Command, RunArgs, SuiteArgs};
+use crate::results::Results;
+use crate::{parent, preflight, table};
+use papers::{Part, Suite, SUITES};
+
+/// Every engine works with this much; what the scale leaves of a paper's memory may be less.
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
+
+/// The suites, what their papers ran, and the lines that are run at this scale.
+pub(crate) fn list(args: &SuiteArgs) -> String {
+    let mut text = String::new();
+    for suite in &SUITES {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{}: {}", suite.name, suite.source);
+        let _ = writeln!(text, "    the paper: {}", suite.setup);
+        for part in suite.parts {
+            let _ = writeln!(text, "    {}", show_line(&line(part, args, true)));
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+/// Runs a suite, and gives what it measured, and all of it for people.
+///
+/// # Errors
+/// A name that is not known, what a part lacks, or a file that cannot be written.
+pub(crate) fn run(
+    args: &SuiteArgs,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<(Results, String), String> {
+    let suite = find(args.name.as_deref().unwrap_or_default())?;
+    let parts = suite.parts.iter().enumerate();
+    let parts = parts.map(|(place, part)| {
+        let line = line(part, args, place == 0);
+        Ok((read(&line)?, line))
+    });
+    let parts = parts.collect::<Result<Vec<(RunArgs, Vec<OsString>)>, String>>()?;
+    for (part, _) in &parts {
+        preflight::check(part)?;
+    }
+    let mut results: Option<Results> = None;
+    for (place, (part, line)) in parts.iter().enumerate() {
+        let shown = show_line(line);
+        crate::print(&format!("\npart {} of {}: {shown}", place + 1, parts.len()))?;
+        let so_far = parent::run(part, line, interrupted, results.take())?;
+        table::write_page(part, &so_far)?;
+        let ended = so_far.interrupted;
+        results = Some(so_far);
+        if ended {
+            break;
+        }
+    }
+    let results = results.ok_or_else(|| format!("the suite {} has no parts", suite.name))?;
+    let mut text = table::show(&results).map_err(|error| error.to_string())?;
+    // Writing to a text does not fail.
+    let _ = write!(text, "\n\n{}", beside::show(suite, &results));
+    let runs: Vec<&RunArgs> = parts.iter().map(|(part, _)| part).collect();
+    differences(suite, args, &runs, &results, &mut text);
+    Ok((results, text))
+}
+
+fn find(name: &str) -> Result<&'static Suite, String> {
+    let found = SUITES.iter().find(|suite| suite.name == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        format!(
+            "there is no suite {name:?}: expected one of {} (suite --list shows what they run)",
+            known.join(", ")
+        )
+    })
+}
+
+/// The command line of a part, without the program. The raw device is measured in the first alone.
+fn line(part: &Part, args: &SuiteArgs, first: bool) -> Vec<OsString> {
+    let scaled = |full: u64| ((full as f64 * args.scale).round() as u64).max(1);
+    let memory = scaled(part.memory_bytes).max(MEMORY_BYTES_MIN);
+    let mut line: Vec<OsString> = vec!["run".into()];
+    let mut add = |name: &str, value: OsString| line.extend([name.into(), value]);
+    if !args.engines.is_empty() {
+        add("--engines", args.engines.join(",").into());
+    }
+    add("--workloads", part.workloads.into());
+    add("--threads", part.threads.into());
+    add("--num", scaled(part.num).to_string().into());
+    add("--key-size", part.key_bytes.to_string().into());
+    add("--value-size", part.value_bytes.to_string().into());
+    add("--memory", memory.to_string().into());
+    add("--durability", args.durability.name().into());
+    add("--duration", args.duration.as_secs_f64().to_string().into());
+    add("--repeat", args.repeat.to_string().into());
+    for (name, path) in [
+        ("--dir", &args.dir),
+        ("--json", &args.json),
+        ("--html", &args.html),
+    ] {
+        if let Some(path) = path {
+            add(name, path.clone().into());
+        }
+    }
+    line.extend(part.more.iter().map(OsString::from));
+    if args.raw_device && first {
+        line.push("--raw-device".into());
+    }
+    line
+}
+
+/// Reads a line as that of a person is read.
+fn read(line: &[OsString]) -> Result<RunArgs, String> {
+    let program = std::iter::once(OsString::from("bench-compare"));
+    let read = Args::try_parse_from(program.chain(line.iter().cloned()));
+    match read.map_err(|error| error.to_string())?.command {
+        Command::Run(run) => Ok(*run),
+        _ => Err("a part of a suite is no run, which is a bug".to_owned()),
+    }
+}
+
+fn show_line(line: &[OsString]) -> String {
+    let words: Vec<_> = line.iter().map(|word| word.to_string_lossy()).collect();
+    format!("bench-compare {}", words.join(" "))
+}
+
+/// What is not as in the paper.
+fn differences(
+    suite: &Suite,
+    args: &SuiteArgs,
+    runs: &[&RunArgs],
+    results: &Results,
+    text: &mut String,
+) {
+    // Writing to a text does not fail.
+    let _ = write!(text, "\nthe paper: {}", suite.setup);
+    let processors = thread::available_parallelism().map_or(0, usize::from);
+    let _ = write!(
+        text,
+        "\nhere: {processors} processors, memory limit {}",
+        results.memory_limit
+    );
+    let mut told = Vec::new();
+    for (run, part) in runs.iter().zip(suite.parts) {
+        let full = part.num.saturating_mul(part.key_bytes + part.value_bytes);
+        let share = |memory: u64, data: u64| 100.0 * memory as f64 / data.max(1) as f64;
+        let size = format!(
+            "scale {}: {} values of {} bytes instead of {}; memory {}, {:.1} % of the data, instead of \
+             {}, {:.1} %",
+            args.scale,
+            thousands(run.num as f64),
+            run.value_size,
+            thousands(part.num as f64),
+            show_bytes(run.memory),
+            share(run.memory, run.data_bytes()),
+            show_bytes(part.memory_bytes),
+            share(part.memory_bytes, full),
+        );
+        if !told.contains(&size) {
+            told.push(size);
+        }
+    }
+    told.push(format!("durability {}", args.durability));
+    told.extend(suite.differs.iter().map(|line| (*line).to_owned()));
+    let _ = write!(text, "\nwhat differs beside the hardware:");
+    for line in told {
+        let _ = write!(text, "\n- {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn args(scale: f64) -> SuiteArgs {
+        let line = [
+            "bench-compare",
+            "suite",
+            "helium",
+            "--dir",
+            "some dir",
+            "--scale",
+        ];
+        let line = line
+            .map(str::to_owned)
+            .into_iter()
+            .chain([scale.to_string()]);
+        let line = line.chain(["--engines", "heliox,lmdb", "--raw-device"].map(str::to_owned));
+        match Args::try_parse_from(line).unwrap().command {
+            Command::Suite(suite) => *suite,
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn parts_are_runs_of_the_paper_at_scale() {
+        for suite in &SUITES {
+            for (scale, floor) in [
+                (1.0, 1),
+                (0.001, MEMORY_BYTES_MIN),
+                (1e-12, MEMORY_BYTES_MIN),
+            ] {
+                for part in suite.parts {
+                    let run = read(&line(part, &args(scale), true)).unwrap();
+                    let expected = (part.num as f64 * scale).round().max(1.0) as u64;
+                    assert_eq!(run.num, expected, "{}", suite.name);
+                    let memory = (part.memory_bytes as f64 * scale).round() as u64;
+                    assert_eq!(run.memory, memory.max(floor));
+                    assert_eq!(run.value_size, part.value_bytes);
+                    assert_eq!(run.key_size, Some(part.key_bytes));
+                    assert_eq!(run.engines, ["heliox", "lmdb"]);
+                    assert_eq!(run.dir, PathBuf::from("some dir"));
+                    assert!(run.raw_device && run.config().validate().is_ok());
+                    let second = read(&line(part, &args(scale), false)).unwrap();
+                    assert!(!second.raw_device);
+                }
+            }
+        }
+        let mixed = SUITES[1].parts[2];
+        let config = read(&line(&mixed, &args(0.001), true)).unwrap().config();
+        assert_eq!(config.read_share_percent, 80.0);
+        assert_eq!(config.num, 1_000_000);
+    }
+
+    /// What is shown but never run would be a line of nothing.
+    #[test]
+    fn all_that_is_shown_is_run_once_and_all_that_is_told_is_shown() {
+        for suite in &SUITES {
+            let steps = suite.parts.iter().flat_map(|part| {
+                let run = read(&line(part, &args(0.001), true)).unwrap();
+                run.config().steps()
+            });
+            let steps: Vec<_> = steps.collect();
+            let mut shown = Vec::new();
+            for part in suite.shown {
+                for threads in part.threads {
+                    let is = |step: &&heliox_bench::Step| {
+                        step.workload.name() == part.workload && step.threads == *threads
+                    };
+                    let times = steps.iter().filter(is).count();
+                    assert_eq!(times, 1, "{}: {part:?}", suite.name);
+                    let quantities = part.quantities.iter();
+                    shown.extend(quantities.map(|quantity| (part.workload, *threads, *quantity)));
+                }
+            }
+            for told in suite.told {
+                let what = (told.workload, told.threads, told.quantity);
+                let times = shown.iter().filter(|shown| **shown == what).count();
+                assert_eq!(times, 1, "{}: {told:?}", suite.name);
+                assert!(told.figure > 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_suite_that_is_not_known_is_named_with_those_that_are() {
+        let error = find("hellium").unwrap_err();
+        assert!(
+            error.contains("hellium") && error.contains("helium, herocks, hlkvds"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! The suites: what each paper ran, what it tells, and what of that differs here. All figures of
+//! papers stand here and nowhere else. They are their vendors' own and nobody repeated them; of
+//! what a paper measured, only the figures below are known here. Plain data, no threads.
+
+use super::quantity::Quantity;
+
+/// The runs that follow a paper, and its figures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suite {
+    /// On the command line.
+    pub(crate) name: &'static str,
+    /// Whose figures these are.
+    pub(crate) source: &'static str,
+    /// Hardware and sizes of the paper.
+    pub(crate) setup: &'static str,
+    /// What differs here beside hardware and scale.
+    pub(crate) differs: &'static [&'static str],
+    pub(crate) parts: &'static [Part],
+    /// What of the engines is held against the paper, in order.
+    pub(crate) shown: &'static [Shown],
+    /// What the paper tells of engines.
+    pub(crate) told: &'static [Told],
+    /// What data sheets tell of its devices: as workloads and threads, operations and depths of
+    /// the raw device.
+    pub(crate) devices: &'static [Told],
+}
+
+/// A run on an empty store, at full scale.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) workloads: &'static str,
+    pub(crate) threads: &'static str,
+    /// Keys.
+    pub(crate) num: u64,
+    pub(crate) key_bytes: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) memory_bytes: u64,
+    /// Further options of `run`.
+    pub(crate) more: &'static [&'static str],
+}
+
+/// Quantities of a workload at some numbers of threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    /// What the paper calls it.
+    pub(crate) label: &'static str,
+    pub(crate) workload: &'static str,
+    pub(crate) threads: &'static [usize],
+    pub(crate) quantities: &'static [Quantity],
+}
+
+/// A figure of a paper.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Of what, on what.
+    pub(crate) system: &'static str,
+    pub(crate) workload: &'static str,
+    pub(crate) threads: usize,
+    pub(crate) quantity: Quantity,
+    pub(crate) figure: f64,
+}
+
+/// Every suite.
+pub(crate) const SUITES: [Suite; 3] = [HELIUM, HEROCKS, HLKVDS];
+
+const GIB: u64 = 1 << 30;
+
+const fn told(
+    system: &'static str,
+    workload: &'static str,
+    threads: usize,
+    quantity: Quantity,
+    figure: f64,
+) -> Told {
+    Told {
+        system,
+        workload,
+        threads,
+        quantity,
+        figure,
+    }
+}
+
+const fn shown(
+    label: &'static str,
+    workload: &'static str,
+    threads: &'static [usize],
+    quantities: &'static [Quantity],
+) -> Shown {
+    Shown {
+        label,
+        workload,
+        threads,
+        quantities,
+    }
+}
+
+const LATENCIES: &[Quantity] = &[
+    Quantity::Rate,
+    Quantity::P99,
+    Quantity::P999,
+    Quantity::P9999,
+];
+
+const fn helium_part(threads: &'static str) -> Part {
+    Part {
+        workloads: "fillrandom,overwrite,readrandom,deleterandom",
+        threads,
+        num: 2_000_000_000,
+        key_bytes: 16,
+        value_bytes: 100,
+        memory_bytes: GIB,
+        more: &[],
+    }
+}
+
+const HELIUM: Suite = Suite {
+    name: "helium",
+    source: "Levyx, paper on Helium 3.0",
+    setup: "Intel P4500 of 2 TB, 96 hardware threads; keys of 16 and values of 100 bytes, asynchronous \
+            writes, write cache of 1 GB; its number of objects is not known here (--scale 1: 2 billion)",
+    differs: &[
+        "put is fillrandom: each key once into an empty store, and one store for each number of threads",
+        "deletes draw their keys at random, so that some find nothing; the paper's draw is not known",
+        "amplification is the kernel's count: of writes, while overwriting; of reads, bytes read for \
+         each byte found",
+        "known of the paper are latencies at 1 and 16 threads, write amplification and index, no rates",
+    ],
+    parts: &[
+        helium_part("1"),
+        helium_part("4"),
+        helium_part("8"),
+        helium_part("16"),
+        helium_part("24"),
+    ],
+    shown: &[
+        shown("put", "fillrandom", &[1, 4, 8, 16], LATENCIES),
+        shown("put", "fillrandom", &[24], &[Quantity::Rate]),
+        shown("get", "readrandom", &[1, 4, 8, 16], LATENCIES),
+        shown("get", "readrandom", &[24], &[Quantity::Rate]),
+        shown("delete", "deleterandom", &[1, 4, 8, 16], LATENCIES),
+        shown("delete", "deleterandom", &[24], &[Quantity::Rate]),
+        shown("update", "overwrite", &[16], &[Quantity::WriteAmplification]),
+        shown("get", "readrandom", &[16], &[Quantity::ReadAmplification]),
+        shown("put", "fillrandom", &[16], &[Quantity::IndexBytes]),
+    ],
+    told: &[
+        told("Helium", "fillrandom", 1, Quantity::P99, 2.0),
+        told("Helium", "fillrandom", 1, Quantity::P999, 4.0),
+        told("Helium", "fillrandom", 1, Quantity::P9999, 9.0),
+        told("Helium", "fillrandom", 16, Quantity::P99, 5.0),
+        told("Helium", "fillrandom", 16, Quantity::P999, 11.0),
+        told("Helium", "fillrandom", 16, Quantity::P9999, 408.0),
+        told("Helium", "readrandom", 1, Quantity::P99, 1.0),
+        told("Helium", "readrandom", 1, Quantity::P999, 2.0),
+        told("Helium", "readrandom", 1, Quantity::P9999, 3.0),
+        told("Helium", "readrandom", 16, Quantity::P99, 110.0),
+        told("Helium", "readrandom", 16, Quantity::P999, 237.0),
+        told("Helium", "readrandom", 16, Quantity::P9999, 403.0),
+        told("Helium, lowest", "overwrite", 16, Quantity::WriteAmplification, 1.104),
+        told("Helium, highest", "overwrite", 16, Quantity::WriteAmplification, 1.110),
+        told("Helium", "fillrandom", 16, Quantity::IndexBytes, 12.0),
+    ],
+    devices: &[
+        told("P4500", "randread-4k", 1, Quantity::Mean, 82.0),
+        told("P4500", "randread-4k", 32, Quantity::Rate, 490e3),
+        told("P4500", "randwrite-4k", 32, Quantity::Rate, 38e3),
+    ],
+};
+
+const Z_SSD: &str = "HeRocks, Z-SSD";
+const Z_SSD_PEER: &str = "RocksDB 5.2.1, Z-SSD";
+const PM: &str = "HeRocks, PM1725a";
+const PM_PEER: &str = "RocksDB 5.2.1, PM1725a";
+const RATE_AND_MEAN: &[Quantity] = &[Quantity::Rate, Quantity::Mean];
+const RATE_AND_P99: &[Quantity] = &[Quantity::Rate, Quantity::P99];
+
+const fn herocks_part(
+    workloads: &'static str,
+    threads: &'static str,
+    value_bytes: u64,
+    more: &'static [&'static str],
+) -> Part {
+    Part {
+        workloads,
+        threads,
+        num: 1_000_000_000,
+        key_bytes: 16,
+        value_bytes,
+        memory_bytes: 16 * GIB,
+        more,
+    }
+}
+
+const HEROCKS: Suite = Suite {
+    name: "herocks",
+    source: "Levyx, papers on HeRocks beside RocksDB, by db_bench",
+    setup: "64 threads: values of 100 bytes on an Intel P4500, 96 hardware threads, number of keys not \
+            known here (--scale 1: 1 billion); 16 and 32 threads: 1 billion values of 400 bytes, cache of \
+            16 GB, memory of 256 GB, on Samsung Z-SSD SZ985 and PM1725a",
+    differs: &[
+        "latencies told at 16 and 32 threads are taken for means, as threads divided by rate says",
+        "keys grow with their index, as those of db_bench's fillseq; key size taken to be its 16 bytes",
+        "the 32 and 16 threads have the memory of the paper's cache for all of the engine",
+    ],
+    parts: &[
+        herocks_part("fillseq,readwhilewriting", "64", 100, &["--keys", "sequential"]),
+        herocks_part("fillseq,readwhilewriting", "32", 400, &["--keys", "sequential"]),
+        herocks_part(
+            "fillseq,readrandomwriterandom",
+            "16",
+            400,
+            &["--keys", "sequential", "--read-share", "80"],
+        ),
+    ],
+    shown: &[
+        shown("fillseq", "fillseq", &[64], RATE_AND_P99),
+        shown("readwhilewriting", "readwhilewriting", &[64], RATE_AND_P99),
+        shown("readwhilewriting", "readwhilewriting", &[32], RATE_AND_MEAN),
+        shown(
+            "readrandomwriterandom 80:20",
+            "readrandomwriterandom",
+            &[16],
+            RATE_AND_MEAN,
+        ),
+    ],
+    told: &[
+        told("HeRocks", "fillseq", 64, Quantity::Rate, 1.1e6),
+        told("RocksDB", "fillseq", 64, Quantity::Rate, 286e3),
+        told("HeRocks", "fillseq", 64, Quantity::P99, 34.0),
+        told("RocksDB", "fillseq", 64, Quantity::P99, 373.0),
+        told("HeRocks", "readwhilewriting", 64, Quantity::Rate, 4.3e6),
+        told("RocksDB", "readwhilewriting", 64, Quantity::Rate, 778e3),
+        told("HeRocks", "readwhilewriting", 64, Quantity::P99, 216.0),
+        told("RocksDB", "readwhilewriting", 64, Quantity::P99, 332.0),
+        told(Z_SSD, "readwhilewriting", 32, Quantity::Rate, 894e3),
+        told(Z_SSD_PEER, "readwhilewriting", 32, Quantity::Rate, 85e3),
+        told(PM, "readwhilewriting", 32, Quantity::Rate, 350e3),
+        told(PM_PEER, "readwhilewriting", 32, Quantity::Rate, 67e3),
+        told(Z_SSD, "readwhilewriting", 32, Quantity::Mean, 35.8),
+        told(Z_SSD_PEER, "readwhilewriting", 32, Quantity::Mean, 374.3),
+        told(PM, "readwhilewriting", 32, Quantity::Mean, 91.4),
+        told(PM_PEER, "readwhilewriting", 32, Quantity::Mean, 476.9),
+        told(Z_SSD, "readrandomwriterandom", 16, Quantity::Rate, 652e3),
+        told(Z_SSD_PEER, "readrandomwriterandom", 16, Quantity::Rate, 189e3),
+        told(PM, "readrandomwriterandom", 16, Quantity::Rate, 277e3),
+        told(PM_PEER, "readrandomwriterandom", 16, Quantity::Rate, 143e3),
+        told(Z_SSD, "readrandomwriterandom", 16, Quantity::Mean, 28.7),
+        told(Z_SSD_PEER, "readrandomwriterandom", 16, Quantity::Mean, 91.4),
+        told(PM, "readrandomwriterandom", 16, Quantity::Mean, 70.3),
+        told(PM_PEER, "readrandomwriterandom", 16, Quantity::Mean, 129.7),
+    ],
+    devices: &[
+        told("Z-SSD SZ985", "randread-4k", 1, Quantity::Mean, 15.3),
+        told("PM1725a", "randread-4k", 1, Quantity::Mean, 83.1),
+        told("Z-SSD SZ985", "randread-4k", 32, Quantity::Rate, 808e3),
+        told("PM1725a", "randread-4k", 32, Quantity::Rate, 743e3),
+        told("Z-SSD SZ985", "randwrite-4k", 1, Quantity::Mean, 10.5),
+        told("PM1725a", "randwrite-4k", 1, Quantity::Mean, 22.2),
+        told("Z-SSD SZ985", "randwrite-4k", 32, Quantity::Rate, 151e3),
+        told("PM1725a", "randwrite-4k", 32, Quantity::Rate, 140e3),
+    ],
+};
+
+const CONCURRENCY: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+/// Of these the paper tells the ratio to its own engine alone.
+const BY_RATIO: &str = "RocksDB, by its ratio";
+
+const HLKVDS: Suite = Suite {
+    name: "hlkvds",
+    source: "Intel, paper on HLKVDS",
+    setup: "Intel P3600; keys of 10 and values of 4,096 bytes, 1 to 512 clients; its number of objects and \
+            its memory are not known here (--scale 1: 100 million, 16 GiB)",
+    differs: &[
+        "write is overwrite, so that garbage is collected meanwhile; whether the paper's were is not known",
+        "all numbers of clients are on one store, the writes before the reads",
+        "latencies of the paper are taken for means; those at 32 and 128 clients are less than clients \
+         divided by rate",
+    ],
+    parts: &[Part {
+        workloads: "fillrandom,overwrite,readrandom",
+        threads: "1,2,4,8,16,32,64,128,256,512",
+        num: 100_000_000,
+        key_bytes: 10,
+        value_bytes: 4096,
+        memory_bytes: 16 * GIB,
+        more: &[],
+    }],
+    shown: &[
+        shown("write", "overwrite", CONCURRENCY, RATE_AND_MEAN),
+        shown("read", "readrandom", CONCURRENCY, RATE_AND_MEAN),
+    ],
+    told: &[
+        told("HLKVDS", "overwrite", 32, Quantity::Rate, 90e3),
+        told(BY_RATIO, "overwrite", 32, Quantity::Rate, 90e3 / 1.5),
+        told("HLKVDS", "overwrite", 32, Quantity::Mean, 250.0),
+        told("HLKVDS", "overwrite", 512, Quantity::Rate, 413e3),
+        told(BY_RATIO, "overwrite", 512, Quantity::Rate, 413e3 / 6.5),
+        told("HLKVDS", "overwrite", 512, Quantity::Mean, 1200.0),
+        told("HLKVDS", "readrandom", 128, Quantity::Rate, 450e3),
+        told(BY_RATIO, "readrandom", 128, Quantity::Rate, 450e3 / 4.0),
+        told("HLKVDS", "readrandom", 128, Quantity::Mean, 250.0),
+    ],
+    devices: &[
+        told("P3600", "randread-4k", 32, Quantity::Rate, 450e3),
+        told("P3600", "randwrite-4k", 32, Quantity::Rate, 56e3),
+    ],
+};

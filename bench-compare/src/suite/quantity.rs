@@ -1,0 +1,88 @@
+//! What papers tell of a store, and where a row of results has the same. Plain data, no threads.
+
+use heliox_bench::{short, thousands};
+use serde_json::Value;
+
+/// A figure that a paper tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Quantity {
+    /// Operations a second.
+    Rate,
+    /// Mean latency, in microseconds.
+    Mean,
+    /// 99 % of the calls were not slower, in microseconds.
+    P99,
+    /// 99.9 %.
+    P999,
+    /// 99.99 %.
+    P9999,
+    /// Bytes written to media for each byte of keys and values written.
+    WriteAmplification,
+    /// Bytes read from media for each byte of keys and values found.
+    ReadAmplification,
+    /// Memory of the index for each object, in bytes.
+    IndexBytes,
+}
+
+impl Quantity {
+    /// For people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Quantity::Rate => "ops/s",
+            Quantity::Mean => "mean us",
+            Quantity::P99 => "p99 us",
+            Quantity::P999 => "p99.9 us",
+            Quantity::P9999 => "p99.99 us",
+            Quantity::WriteAmplification => "write amplification",
+            Quantity::ReadAmplification => "read amplification",
+            Quantity::IndexBytes => "index B/object",
+        }
+    }
+
+    /// What a row has of it; `None` where the engine does not tell.
+    pub(crate) fn of(self, row: &Value) -> Option<f64> {
+        let figure = |name: &str| row.get(name).and_then(Value::as_f64);
+        match self {
+            Quantity::Rate => figure("ops_per_s"),
+            Quantity::Mean => figure("mean_us"),
+            Quantity::P99 => figure("p99_us"),
+            Quantity::P999 => figure("p999_us"),
+            Quantity::P9999 => figure("p9999_us"),
+            Quantity::WriteAmplification => figure("write_amplification"),
+            Quantity::ReadAmplification => {
+                let each = figure("key_size")? + figure("value_size")?;
+                let found = figure("found").filter(|found| *found > 0.0)?;
+                Some(figure("kernel_read_bytes")? / (found * each))
+            }
+            Quantity::IndexBytes => figure("index_bytes_per_object"),
+        }
+    }
+
+    /// Its value for people.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Quantity::Rate => thousands(value),
+            Quantity::Mean | Quantity::P99 | Quantity::P999 | Quantity::P9999 => short(value),
+            Quantity::WriteAmplification | Quantity::ReadAmplification => format!("{value:.3}"),
+            Quantity::IndexBytes => format!("{value:.1}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_are_amplified_against_what_they_found() {
+        let mut row = json!({
+            "key_size": 16, "value_size": 84, "found": 50, "kernel_read_bytes": 20_480, "p99_us": 7,
+        });
+        assert_eq!(Quantity::ReadAmplification.of(&row), Some(4.096));
+        assert_eq!(Quantity::P99.of(&row), Some(7.0));
+        assert_eq!(Quantity::IndexBytes.of(&row), None);
+        row["found"] = json!(0);
+        assert_eq!(Quantity::ReadAmplification.of(&row), None);
+    }
+}
