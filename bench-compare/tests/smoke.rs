@@ -259,7 +259,13 @@ fn a_suite_runs_its_parts_and_shows_the_paper_beside_them() {
 fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
     let output = suite(&["--list", "--scale", "0.5"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    for expected in ["helium: ", "herocks: ", "hlkvds: ", "--num 500000000 "] {
+    for expected in [
+        "helium: ",
+        "herocks: ",
+        "hlkvds: ",
+        "scylla: ",
+        "--num 500000000 ",
+    ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     for (line, reason) in [

@@ -51,6 +51,7 @@ pub(crate) fn run(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<(Results, String), String> {
     let suite = find(args.name.as_deref().unwrap_or_default())?;
+    large_enough(suite, args.scale)?;
     let parts = suite.parts.iter().enumerate();
     let parts = parts.map(|(place, part)| {
         let line = line(part, args, place == 0);
@@ -74,9 +75,10 @@ pub(crate) fn run(
     }
     let results = results.ok_or_else(|| format!("the suite {} has no parts", suite.name))?;
     let mut text = table::show(&results).map_err(|error| error.to_string())?;
-    // Writing to a text does not fail.
-    let _ = write!(text, "\n\n{}", beside::show(suite, &results));
     let runs: Vec<&RunArgs> = parts.iter().map(|(part, _)| part).collect();
+    let memory: Vec<u64> = runs.iter().map(|run| run.memory).collect();
+    // Writing to a text does not fail.
+    let _ = write!(text, "\n\n{}", beside::show(suite, &memory, &results));
     differences(suite, args, &runs, &results, &mut text);
     Ok((results, text))
 }
@@ -90,6 +92,23 @@ fn find(name: &str) -> Result<&'static Suite, String> {
             known.join(", ")
         )
     })
+}
+
+/// Refuses a scale at which parts that differ in memory would have the same.
+fn large_enough(suite: &Suite, scale: f64) -> Result<(), String> {
+    let least = suite.parts.iter().map(|part| part.memory_bytes).min();
+    let least_scale = MEMORY_BYTES_MIN as f64 / least.unwrap_or(MEMORY_BYTES_MIN) as f64;
+    let by_part = suite.shown.iter().any(|shown| shown.part.is_some());
+    if !by_part || scale >= least_scale {
+        return Ok(());
+    }
+    Err(format!(
+        "--scale {scale} is too small for the suite {}: its parts differ in memory, of which each has {} \
+         at least; give {:.5} or more",
+        suite.name,
+        show_bytes(MEMORY_BYTES_MIN),
+        (least_scale * 1e5).ceil() / 1e5
+    ))
 }
 
 /// The command line of a part, without the program. The raw device is measured in the first alone.
@@ -244,25 +263,28 @@ mod tests {
     #[test]
     fn all_that_is_shown_is_run_once_and_all_that_is_told_is_shown() {
         for suite in &SUITES {
-            let steps = suite.parts.iter().flat_map(|part| {
+            let steps = suite.parts.iter().enumerate().flat_map(|(place, part)| {
                 let run = read(&line(part, &args(0.001), true)).unwrap();
-                run.config().steps()
+                let steps = run.config().steps().into_iter();
+                steps.map(move |step| (place, step.workload.name(), step.threads))
             });
             let steps: Vec<_> = steps.collect();
             let mut shown = Vec::new();
             for part in suite.shown {
                 for threads in part.threads {
-                    let is = |step: &&heliox_bench::Step| {
-                        step.workload.name() == part.workload && step.threads == *threads
+                    let is = |(place, workload, of): &&(usize, &str, usize)| {
+                        part.part.is_none_or(|part| part == *place)
+                            && *workload == part.workload
+                            && of == threads
                     };
                     let times = steps.iter().filter(is).count();
                     assert_eq!(times, 1, "{}: {part:?}", suite.name);
-                    let quantities = part.quantities.iter();
-                    shown.extend(quantities.map(|quantity| (part.workload, *threads, *quantity)));
+                    let what = |quantity| (part.part, part.workload, *threads, quantity);
+                    shown.extend(part.quantities.iter().copied().map(what));
                 }
             }
             for told in suite.told {
-                let what = (told.workload, told.threads, told.quantity);
+                let what = (told.part, told.workload, told.threads, told.quantity);
                 let times = shown.iter().filter(|shown| **shown == what).count();
                 assert_eq!(times, 1, "{}: {told:?}", suite.name);
                 assert!(told.figure > 0.0);
@@ -271,10 +293,26 @@ mod tests {
     }
 
     #[test]
+    fn parts_that_differ_in_memory_still_do_at_scale() {
+        let scylla = find("scylla").unwrap();
+        assert_eq!(large_enough(scylla, 0.001), Ok(()));
+        assert_eq!(large_enough(find("helium").unwrap(), 1e-9), Ok(()));
+        let error = large_enough(scylla, 0.0005).unwrap_err();
+        assert!(error.contains("give 0.00083 or more"), "{error}");
+        assert_eq!(large_enough(scylla, 0.00083), Ok(()));
+        let memory = |part: &Part| read(&line(part, &args(0.00083), false)).unwrap().memory;
+        let memory: Vec<u64> = scylla.parts.iter().map(memory).collect();
+        assert!(
+            memory.windows(2).skip(1).all(|two| two[0] < two[1]),
+            "{memory:?}"
+        );
+    }
+
+    #[test]
     fn a_suite_that_is_not_known_is_named_with_those_that_are() {
         let error = find("hellium").unwrap_err();
         assert!(
-            error.contains("hellium") && error.contains("helium, herocks, hlkvds"),
+            error.contains("hellium") && error.contains("helium, herocks, hlkvds, scylla"),
             "{error}"
         );
     }

@@ -44,6 +44,8 @@ pub(crate) struct Part {
 pub(crate) struct Shown {
     /// What the paper calls it.
     pub(crate) label: &'static str,
+    /// The place of the part that runs it, where several do.
+    pub(crate) part: Option<usize>,
     pub(crate) workload: &'static str,
     pub(crate) threads: &'static [usize],
     pub(crate) quantities: &'static [Quantity],
@@ -54,6 +56,8 @@ pub(crate) struct Shown {
 pub(crate) struct Told {
     /// Of what, on what.
     pub(crate) system: &'static str,
+    /// As in [`Shown`].
+    pub(crate) part: Option<usize>,
     pub(crate) workload: &'static str,
     pub(crate) threads: usize,
     pub(crate) quantity: Quantity,
@@ -61,7 +65,7 @@ pub(crate) struct Told {
 }
 
 /// Every suite.
-pub(crate) const SUITES: [Suite; 3] = [HELIUM, HEROCKS, HLKVDS];
+pub(crate) const SUITES: [Suite; 4] = [HELIUM, HEROCKS, HLKVDS, SCYLLA];
 
 const GIB: u64 = 1 << 30;
 
@@ -74,6 +78,7 @@ const fn told(
 ) -> Told {
     Told {
         system,
+        part: None,
         workload,
         threads,
         quantity,
@@ -89,6 +94,7 @@ const fn shown(
 ) -> Shown {
     Shown {
         label,
+        part: None,
         workload,
         threads,
         quantities,
@@ -304,5 +310,132 @@ const HLKVDS: Suite = Suite {
     devices: &[
         told("P3600", "randread-4k", 32, Quantity::Rate, 450e3),
         told("P3600", "randwrite-4k", 32, Quantity::Rate, 56e3),
+    ],
+};
+
+const ROWS: u64 = 300_000_000;
+const ROW_BYTES: u64 = 64 + 1024;
+/// Not among the depths at which one request for each thread is under way.
+const MANY: usize = 64;
+const DEPTHS: &[usize] = &[1, 2, 4, 8, 16, 32];
+
+/// Memory for a share of the data.
+const fn scylla_part(
+    workloads: &'static str,
+    threads: &'static str,
+    memory_percent: u64,
+    more: &'static [&'static str],
+) -> Part {
+    Part {
+        workloads,
+        threads,
+        num: ROWS,
+        key_bytes: 64,
+        value_bytes: ROW_BYTES - 64,
+        memory_bytes: ROWS * ROW_BYTES * memory_percent / 100,
+        more,
+    }
+}
+
+const fn within_limit(memory_percent: u64) -> Part {
+    let workloads = "fillrandom,readrandom,readrandomwriterandom";
+    let more = &["--latency-limit", "p95=1ms", "--read-share", "75"];
+    scylla_part(workloads, "64", memory_percent, more)
+}
+
+const fn reads(label: &'static str, part: usize) -> Shown {
+    of_part(label, part, "readrandom")
+}
+
+const fn mixed(label: &'static str, part: usize) -> Shown {
+    of_part(label, part, "readrandomwriterandom")
+}
+
+const fn of_part(label: &'static str, part: usize, workload: &'static str) -> Shown {
+    Shown {
+        part: Some(part),
+        ..shown(
+            label,
+            workload,
+            &[MANY],
+            &[Quantity::Rate, Quantity::ToMemory],
+        )
+    }
+}
+
+const fn told_of_part(
+    part: usize,
+    workload: &'static str,
+    quantity: Quantity,
+    figure: f64,
+) -> Told {
+    Told {
+        part: Some(part),
+        ..told("Scylla, Z-SSD", workload, MANY, quantity, figure)
+    }
+}
+
+const fn overhead(threads: usize) -> Told {
+    told(
+        "Scylla, its lowest",
+        "readrandom",
+        threads,
+        Quantity::ToDevice,
+        6.0,
+    )
+}
+
+const SCYLLA: Suite = Suite {
+    name: "scylla",
+    source: "Samsung and ScyllaDB, paper on Scylla 2.0 on Z-SSD",
+    setup: "3 nodes with 2 Samsung Z-SSD, replication 3, consistency ONE, keys of 64 bytes and rows of 1 KB, \
+            chosen by a Gaussian; highest rates with p95 below 1 ms, with 25, 50, 75 and 100 % of the requests \
+            from memory; its number of rows is not known here (--scale 1: 300 million)",
+    differs: &[
+        "one process without a network, instead of a cluster: compare rates with each other, not with the paper's",
+        "keys are drawn evenly, with memory for 25, 50, 75 and 150 % of the data (the last holds all of it \
+         with index and buffers), so that somewhat less of the requests are from memory",
+        "what is over the device is the p95 of reads with memory for a quarter of the data, to that of the \
+         raw device with as many requests under way (--raw-device); the paper's is 6 to 7.1, its depths \
+         are not known here",
+    ],
+    parts: &[
+        scylla_part("fillrandom,readrandom", "1,2,4,8,16,32", 25, &[]),
+        within_limit(25),
+        within_limit(50),
+        within_limit(75),
+        within_limit(150),
+    ],
+    shown: &[
+        reads("reads, 25 % in memory", 1),
+        reads("reads, 50 % in memory", 2),
+        reads("reads, 75 % in memory", 3),
+        reads("reads, all in memory", 4),
+        mixed("75:25, 25 % in memory", 1),
+        mixed("75:25, 50 % in memory", 2),
+        mixed("75:25, 75 % in memory", 3),
+        mixed("75:25, all in memory", 4),
+        shown("over the device", "readrandom", DEPTHS, &[Quantity::ToDevice]),
+    ],
+    told: &[
+        told_of_part(4, "readrandom", Quantity::Rate, 570e3),
+        told_of_part(1, "readrandom", Quantity::ToMemory, 1.0 - 0.58),
+        told_of_part(2, "readrandom", Quantity::ToMemory, 1.0 - 0.44),
+        told_of_part(3, "readrandom", Quantity::ToMemory, 1.0 - 0.23),
+        told_of_part(1, "readrandomwriterandom", Quantity::ToMemory, 1.0 - 0.46),
+        told_of_part(2, "readrandomwriterandom", Quantity::ToMemory, 1.0 - 0.40),
+        told_of_part(3, "readrandomwriterandom", Quantity::ToMemory, 1.0 - 0.29),
+        overhead(1),
+        overhead(2),
+        overhead(4),
+        overhead(8),
+        overhead(16),
+        overhead(32),
+    ],
+    devices: &[
+        told("Z-SSD SZ985", "randread-4k", 1, Quantity::Mean, 15.3),
+        told("Z-SSD SZ985", "randread-4k", 32, Quantity::Rate, 808e3),
+        told("Z-SSD SZ985", "randwrite-4k", 1, Quantity::Mean, 10.5),
+        told("Z-SSD SZ985", "randwrite-4k", 32, Quantity::Rate, 151e3),
     ],
 };

@@ -6,10 +6,15 @@ use serde_json::Value;
 /// A figure that a paper tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quantity {
-    /// Operations a second.
+    /// Operations a second; where a latency limit is given, the highest within it, 0 if none is.
     Rate,
+    /// The rate divided by that of the suite's last part, in which all data are in memory.
+    ToMemory,
     /// Mean latency, in microseconds.
     Mean,
+    /// 95 % of the calls were not slower, divided by the same of the raw device's random reads with as
+    /// many under way.
+    ToDevice,
     /// 99 % of the calls were not slower, in microseconds.
     P99,
     /// 99.9 %.
@@ -29,7 +34,9 @@ impl Quantity {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Quantity::Rate => "ops/s",
+            Quantity::ToMemory => "rate to all in memory",
             Quantity::Mean => "mean us",
+            Quantity::ToDevice => "p95 to the raw device's",
             Quantity::P99 => "p99 us",
             Quantity::P999 => "p99.9 us",
             Quantity::P9999 => "p99.99 us",
@@ -39,11 +46,17 @@ impl Quantity {
         }
     }
 
-    /// What a row has of it; `None` where the engine does not tell.
+    /// What a row has of it, of what is divided the dividend; `None` where the engine does not tell.
     pub(crate) fn of(self, row: &Value) -> Option<f64> {
         let figure = |name: &str| row.get(name).and_then(Value::as_f64);
         match self {
-            Quantity::Rate => figure("ops_per_s"),
+            Quantity::Rate | Quantity::ToMemory => match row.get("latency_limit") {
+                Some(Value::Object(search)) => {
+                    Some(search.get("found_rate")?.as_f64().unwrap_or_default())
+                }
+                _ => figure("ops_per_s"),
+            },
+            Quantity::ToDevice => figure("p95_us"),
             Quantity::Mean => figure("mean_us"),
             Quantity::P99 => figure("p99_us"),
             Quantity::P999 => figure("p999_us"),
@@ -63,6 +76,7 @@ impl Quantity {
         match self {
             Quantity::Rate => thousands(value),
             Quantity::Mean | Quantity::P99 | Quantity::P999 | Quantity::P9999 => short(value),
+            Quantity::ToMemory | Quantity::ToDevice => format!("{value:.2}"),
             Quantity::WriteAmplification | Quantity::ReadAmplification => format!("{value:.3}"),
             Quantity::IndexBytes => format!("{value:.1}"),
         }
@@ -84,5 +98,15 @@ mod tests {
         assert_eq!(Quantity::IndexBytes.of(&row), None);
         row["found"] = json!(0);
         assert_eq!(Quantity::ReadAmplification.of(&row), None);
+    }
+
+    #[test]
+    fn within_a_limit_the_rate_is_the_one_that_was_found() {
+        let mut row = json!({ "ops_per_s": 7.0, "latency_limit": null });
+        assert_eq!(Quantity::Rate.of(&row), Some(7.0));
+        row["latency_limit"] = json!({ "found_rate": 5000 });
+        assert_eq!(Quantity::Rate.of(&row), Some(5000.0));
+        row["latency_limit"] = json!({ "found_rate": null });
+        assert_eq!(Quantity::Rate.of(&row), Some(0.0));
     }
 }
