@@ -17,6 +17,7 @@ Examples:
   bench-compare run --engines heliox,rocksdb --workloads fillrandom,readrandom --num 1M --dir ./bench-data
   bench-compare run --workloads fillrandom,ycsb-a,ycsb-b,ycsb-c --value-size 1000 --duration 30 --dir ./bench-data
   bench-compare suite --list
+  bench-compare cost prices.toml results.json
   bench-compare suite herocks --engines heliox,rocksdb --scale 0.01 --dir ./bench-data
 
 Exit codes: 0 all was measured, 1 an engine failed, 2 any error, 130 interrupted.";
@@ -39,6 +40,17 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Run what a paper on another store ran, at a scale, and show its figures beside ours
     Suite(Box<SuiteArgs>),
+    /// Show the cheapest kind of node for each pair of throughput and size of data
+    Cost(CostArgs),
+}
+
+/// Show the cheapest kind of node for each pair of throughput and size of data.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CostArgs {
+    /// What nodes cost, hold and do: a TOML file, of which docs/benchmarks.md has an example
+    pub(crate) prices: PathBuf,
+    /// Results of run, suite or heliox bench, in which the measured rates are
+    pub(crate) results: Vec<PathBuf>,
 }
 
 /// Run what a paper on another store ran, at a scale, and show its figures beside ours.

@@ -5,11 +5,13 @@
 //!
 //! - [`engines`]: who is compared, one file an engine with its configuration.
 //! - `child` measures one engine; `parent` starts the children and gathers what they say.
-//! - `raw` measures the device without an engine; `suite` runs what papers ran.
+//! - `raw` measures the device without an engine; `suite` runs what papers ran; `cost`
+//!   says which kind of node is the cheapest for what was measured.
 //! - `results` gathers, `table` shows; `preflight` and `limit` see to room and memory.
 
 mod args;
 mod child;
+mod cost;
 mod disk;
 pub mod engines;
 mod limit;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 
-use args::{Args, Command, RunArgs, SuiteArgs};
+use args::{Args, Command, CostArgs, RunArgs, SuiteArgs};
 use results::Results;
 
 /// An engine failed; the others were measured.
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Engines => list(),
         Command::Run(args) => run(&args),
         Command::Suite(args) => run_suite(&args),
+        Command::Cost(args) => show_cost(&args),
     };
     outcome.unwrap_or_else(|message| {
         // There is nobody left to tell if this fails.
@@ -79,6 +82,11 @@ fn run_suite(args: &SuiteArgs) -> Result<ExitCode, String> {
     let (results, text) = suite::run(args, &interruptions()?)?;
     print(&text)?;
     Ok(exit_code(&results))
+}
+
+fn show_cost(args: &CostArgs) -> Result<ExitCode, String> {
+    print(&cost::show(args)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Becomes true when the user ends the run.

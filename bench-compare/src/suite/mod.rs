@@ -8,7 +8,7 @@
 
 mod beside;
 mod papers;
-mod quantity;
+pub(crate) mod quantity;
 
 use std::ffi::OsString;
 use std::fmt::Write;
