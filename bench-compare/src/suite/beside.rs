@@ -247,6 +247,7 @@ mod tests {
             json!({
                 "engine": "heliox", "workload": "readrandom", "threads": 64, "ops_per_s": 1.0,
                 "memory_bytes": memory, "latency_limit": { "found_rate": found },
+                "media_reads_per_op": 0.6,
             })
         };
         let p95 = |engine: &str, workload: &str, p95_us: f64| {
@@ -279,6 +280,8 @@ mod tests {
                 expected
             );
         }
+        let misses = line("reads, 50 % in memory, 64 threads, media reads/op");
+        assert_eq!(misses, ["0.50", "0.60", "1.20"]);
         let all = line("reads, all in memory, 64 threads, ops/s");
         assert_eq!(all, ["570,000", "10,000", "0.0175"]);
         assert_eq!(line("over the device, 4 threads"), ["6.00", "3.00", "0.50"]);

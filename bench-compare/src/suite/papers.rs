@@ -358,7 +358,7 @@ const fn of_part(label: &'static str, part: usize, workload: &'static str) -> Sh
             label,
             workload,
             &[MANY],
-            &[Quantity::Rate, Quantity::ToMemory],
+            &[Quantity::Rate, Quantity::ToMemory, Quantity::MediaReads],
         )
     }
 }
@@ -393,8 +393,8 @@ const SCYLLA: Suite = Suite {
             from memory; its number of rows is not known here (--scale 1: 300 million)",
     differs: &[
         "one process without a network, instead of a cluster: compare rates with each other, not with the paper's",
-        "keys are drawn evenly, with memory for 25, 50, 75 and 150 % of the data (the last holds all of it \
-         with index and buffers), so that somewhat less of the requests are from memory",
+        "keys are drawn evenly, with memory for 25, 50, 75 and 150 % of the data, of which index and buffers take \
+         their part: media reads/op say how many requests were not from memory, where an engine tells",
         "what is over the device is the p95 of reads with memory for a quarter of the data, to that of the \
          raw device with as many requests under way (--raw-device); the paper's is 6 to 7.1, its depths \
          are not known here",
@@ -418,6 +418,9 @@ const SCYLLA: Suite = Suite {
         shown("over the device", "readrandom", DEPTHS, &[Quantity::ToDevice]),
     ],
     told: &[
+        told_of_part(1, "readrandom", Quantity::MediaReads, 0.75),
+        told_of_part(2, "readrandom", Quantity::MediaReads, 0.50),
+        told_of_part(3, "readrandom", Quantity::MediaReads, 0.25),
         told_of_part(4, "readrandom", Quantity::Rate, 570e3),
         told_of_part(1, "readrandom", Quantity::ToMemory, 1.0 - 0.58),
         told_of_part(2, "readrandom", Quantity::ToMemory, 1.0 - 0.44),

@@ -10,6 +10,8 @@ pub(crate) enum Quantity {
     Rate,
     /// The rate divided by that of the suite's last part, in which all data are in memory.
     ToMemory,
+    /// Reads of media that an operation waited for, for each operation.
+    MediaReads,
     /// Mean latency, in microseconds.
     Mean,
     /// 95 % of the calls were not slower, divided by the same of the raw device's random reads with as
@@ -35,6 +37,7 @@ impl Quantity {
         match self {
             Quantity::Rate => "ops/s",
             Quantity::ToMemory => "rate to all in memory",
+            Quantity::MediaReads => "media reads/op",
             Quantity::Mean => "mean us",
             Quantity::ToDevice => "p95 to the raw device's",
             Quantity::P99 => "p99 us",
@@ -56,6 +59,7 @@ impl Quantity {
                 }
                 _ => figure("ops_per_s"),
             },
+            Quantity::MediaReads => figure("media_reads_per_op"),
             Quantity::ToDevice => figure("p95_us"),
             Quantity::Mean => figure("mean_us"),
             Quantity::P99 => figure("p99_us"),
@@ -76,7 +80,7 @@ impl Quantity {
         match self {
             Quantity::Rate => thousands(value),
             Quantity::Mean | Quantity::P99 | Quantity::P999 | Quantity::P9999 => short(value),
-            Quantity::ToMemory | Quantity::ToDevice => format!("{value:.2}"),
+            Quantity::ToMemory | Quantity::ToDevice | Quantity::MediaReads => format!("{value:.2}"),
             Quantity::WriteAmplification | Quantity::ReadAmplification => format!("{value:.3}"),
             Quantity::IndexBytes => format!("{value:.1}"),
         }
