@@ -13,7 +13,7 @@ use crate::results::Results;
 /// What the columns are.
 const LEGEND: &str =
     "to paper: ours divided by the paper's, of medians over the repeats; better above \
-     1 for operations a second and rates, below 1 for all else; -: not known, not measured, or not told";
+     1 for rates, below 1 for all else; -: not known, not measured, or not told";
 
 /// What is held against what, on one line.
 struct Line {
