@@ -79,6 +79,9 @@ impl Snapshots {
         self.count.fetch_add(1, Ordering::SeqCst);
         let mut inner = self.inner.lock();
         let seq = order();
+        // One of this order gave way, and nothing was written since: what it read is all there, and it
+        // may be read again.
+        self.floor.fetch_min(seq.0, Ordering::AcqRel);
         *inner.live.entry(seq).or_insert(0) += 1;
         seq
     }
@@ -370,6 +373,19 @@ mod tests {
             location: Location::from_bits(location),
             death: SeqNo(death),
         }
+    }
+
+    #[test]
+    fn a_snapshot_of_the_order_of_one_that_gave_way_can_be_read() {
+        let snapshots = Snapshots::new(1 << 20);
+        let older = snapshots.register(|| SeqNo(3));
+        let order = || SeqNo(5);
+        let given_up = snapshots.register(order);
+        assert!(snapshots.fail_oldest() && snapshots.fail_oldest());
+        assert!(!snapshots.is_readable(given_up));
+        let new = snapshots.register(order);
+        assert!(snapshots.is_readable(new) && !snapshots.is_readable(older));
+        assert_eq!(snapshots.oldest(), Some(new));
     }
 
     #[test]
