@@ -10,7 +10,7 @@ use crate::canary::{is, Canary};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::options::{Durability, WriteOptions};
-use crate::space::{pay_delay, Verdict, Wish};
+use crate::space::{pay_delay, Wish};
 
 /// Longest that a writer waits for collection before it is told that the store is full.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -31,36 +31,30 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
     let environment = &core.settings.environment;
     let mut begun: Option<Duration> = None;
     loop {
-        match has_room(core, wish, bytes) {
-            Some(delay) => {
-                if !delay.is_zero() {
-                    core.signals.gc.ring();
-                    pay_delay(environment, &core.counters, delay);
-                }
-                return Ok(());
-            }
-            None => {
-                let now = environment.elapsed();
-                if core.space.is_stuck(now) && core.is_full_for_good() {
-                    return Err(core.full());
-                }
-                core.counters.room_waits.add(1);
-                let waited = now - *begun.get_or_insert(now);
-                if waited > ROOM_WAIT_MAX {
-                    return Err(core.full());
-                }
-                // Rather than writers, old snapshots go.
-                if waited > SNAPSHOT_PATIENCE
-                    && core.snapshots.give_up_oldest(now.as_millis() as u64)
-                {
-                    core.space.note_garbage();
-                }
+        if let Some(delay) = has_room(core, wish, bytes) {
+            if !delay.is_zero() {
                 core.signals.gc.ring();
-                // A writer at the wall helps, or waits for whoever collects.
-                if !(core.make_room)(core)? {
-                    environment.listen(&core.signals.room, Duration::from_millis(1));
-                }
+                pay_delay(environment, &core.counters, delay);
             }
+            return Ok(());
+        }
+        let now = environment.elapsed();
+        if core.space.is_stuck(now) && core.is_full_for_good() {
+            return Err(core.full());
+        }
+        core.counters.room_waits.add(1);
+        let waited = now - *begun.get_or_insert(now);
+        if waited > ROOM_WAIT_MAX {
+            return Err(core.full());
+        }
+        // Rather than writers, old snapshots go.
+        if waited > SNAPSHOT_PATIENCE && core.snapshots.give_up_oldest(now.as_millis() as u64) {
+            core.space.note_garbage();
+        }
+        core.signals.gc.ring();
+        // A writer at the wall helps, or waits for whoever collects.
+        if !(core.make_room)(core)? {
+            environment.listen(&core.signals.room, Duration::from_millis(1));
         }
     }
 }
@@ -71,15 +65,10 @@ pub(crate) fn has_room(core: &Core, wish: Wish, bytes: usize) -> Option<Duration
     if core.space.has_changed(free) {
         core.space.expect_checkpoint(core.index.memory_bytes());
     }
-    match core.space.ask(wish, bytes as u64, free) {
-        Verdict::Go(delay) => Some(delay),
-        // It takes none of the reserves, so it never waits.
-        Verdict::Wait if wish == Wish::Delete => {
-            let fits = core.log.fits_open_segment(Stream::User, bytes);
-            fits.then_some(Duration::ZERO)
-        }
-        Verdict::Wait => None,
-    }
+    let delay = core.space.ask(wish, bytes as u64, free);
+    // What takes none of the reserves never waits.
+    let fits = || wish == Wish::Delete && core.log.fits_open_segment(Stream::User, bytes);
+    delay.or_else(|| fits().then_some(Duration::ZERO))
 }
 
 /// Waits while the tail holds more unwritten bytes than its share of memory.

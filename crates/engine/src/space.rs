@@ -51,15 +51,6 @@ pub(crate) enum Wish {
     Delete,
 }
 
-/// What becomes of a wish.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
-    /// Go on, after this delay.
-    Go(Duration),
-    /// Wait until room has been made, then ask again; or the store is full.
-    Wait,
-}
-
 /// The account of free segments that the flows share.
 pub(crate) struct Space {
     segments: u64,
@@ -182,8 +173,8 @@ impl Space {
         (self.segments / 64).clamp(4, 64)
     }
 
-    /// What becomes of a wish for `bytes` while `free` segments are free.
-    pub(crate) fn ask(&self, wish: Wish, bytes: u64, free: u64) -> Verdict {
+    /// The delay at which `bytes` may be written while `free` segments are free; none if there is no room.
+    pub(crate) fn ask(&self, wish: Wish, bytes: u64, free: u64) -> Option<Duration> {
         let floor = match wish {
             Wish::Data => self.data_floor(),
             Wish::Delete => self.delete_floor(),
@@ -191,16 +182,16 @@ impl Space {
         // What a large batch will fill counts as filled.
         let free = free.saturating_sub(bytes / self.segment_bytes);
         if free <= floor {
-            return Verdict::Wait;
+            return None;
         }
         let (over, zone) = (free - floor, self.slow_zone());
         if over >= zone {
-            return Verdict::Go(Duration::ZERO);
+            return Some(Duration::ZERO);
         }
         // Cubic in how deep the zone is entered: unnoticeable at its top, steep at its end.
         let depth = (zone - over) * 1000 / zone;
         let per_byte_ps = DELAY_PS_PER_BYTE_MAX * depth / 1000 * depth / 1000 * depth / 1000;
-        Verdict::Go(Duration::from_nanos(bytes * per_byte_ps / 1000))
+        Some(Duration::from_nanos(bytes * per_byte_ps / 1000))
     }
 }
 
@@ -213,28 +204,25 @@ mod tests {
         let space = Space::new(256, 16 << 20);
         space.expect_checkpoint(100 << 20);
         let floor = space.data_floor();
-        assert_eq!(
-            space.ask(Wish::Data, 1000, 256),
-            Verdict::Go(Duration::ZERO)
-        );
+        assert_eq!(space.ask(Wish::Data, 1000, 256), Some(Duration::ZERO));
         let mut last = Duration::ZERO;
         for free in (floor + 1..floor + 4).rev() {
-            let Verdict::Go(delay) = space.ask(Wish::Data, 1000, free) else {
+            let Some(delay) = space.ask(Wish::Data, 1000, free) else {
                 panic!("refused at {free}");
             };
             assert!(delay > last);
             last = delay;
         }
-        assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Wait);
-        assert!(matches!(space.ask(Wish::Delete, 30, floor), Verdict::Go(_)));
+        assert_eq!(space.ask(Wish::Data, 1000, floor), None);
+        assert!(space.ask(Wish::Delete, 30, floor).is_some());
         let lowest = floor - DELETE_RESERVE_SEGMENTS;
-        assert_eq!(space.ask(Wish::Delete, 30, lowest), Verdict::Wait);
+        assert_eq!(space.ask(Wish::Delete, 30, lowest), None);
         // What a checkpoint takes of its own reserve takes nothing from writers.
         space.take_for_checkpoint();
-        assert!(matches!(space.ask(Wish::Data, 1000, floor), Verdict::Go(_)));
-        assert_eq!(space.ask(Wish::Data, 1000, floor - 1), Verdict::Wait);
+        assert!(space.ask(Wish::Data, 1000, floor).is_some());
+        assert_eq!(space.ask(Wish::Data, 1000, floor - 1), None);
         space.end_checkpoint();
-        assert_eq!(space.ask(Wish::Data, 1000, floor), Verdict::Wait);
+        assert_eq!(space.ask(Wish::Data, 1000, floor), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::events::EventKind;
 use crate::findings::Mark;
 use crate::health::{Condition, ConditionKind, Finding, Health};
-use crate::space::{Verdict, Wish};
+use crate::space::Wish;
 use crate::vitals::{Stall, Vitals};
 
 /// Nearly full: more than so many hundredths of what live records can take are taken.
@@ -63,12 +63,9 @@ fn health_now(core: &Core, vitals: &mut Vitals, now_ms: u64) -> Health {
 }
 
 fn full(core: &Core, vitals: &mut Vitals, now_ms: u64) -> Option<Condition> {
-    let verdict = core.space.ask(Wish::Data, 0, core.log.free_segments());
-    let since = vitals.since(
-        "full",
-        verdict == Verdict::Wait && core.space.was_stuck(),
-        now_ms,
-    )?;
+    let delay = core.space.ask(Wish::Data, 0, core.log.free_segments());
+    let is_full = delay.is_none() && core.space.was_stuck();
+    let since = vitals.since("full", is_full, now_ms)?;
     let geometry = core.log.geometry();
     let capacity_bytes = geometry.segment_bytes * u64::from(geometry.segments);
     Some(Condition::new(

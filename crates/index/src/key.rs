@@ -68,9 +68,10 @@ impl<'k> PreparedKey<'k> {
         self.hash
     }
 
-    /// What an entry keeps of the hash: so many bits of it.
+    /// What an entry keeps of the hash: so many bits of it, at most 31.
+    #[must_use]
     #[inline]
-    pub(crate) fn fingerprint(&self, bits: u32) -> u32 {
+    pub fn fingerprint(&self, bits: u32) -> u32 {
         (self.hash >> 32) as u32 & ((1u64 << bits) - 1) as u32
     }
 

@@ -14,8 +14,8 @@ use heliox_media::Random;
 /// More than most runs make.
 const KEYSPACES: u32 = 32;
 const HASH_SEEDS: u64 = 16;
-/// The widest fingerprint, of which a narrower one is a part.
-const FINGERPRINT_MASK: u32 = u32::MAX >> 1;
+/// Of a store that nobody weakens.
+pub(crate) const FINGERPRINT_BITS: u32 = 31;
 
 /// A key, shared by model, history and snapshots.
 pub(crate) type Key = Arc<[u8]>;
@@ -44,9 +44,9 @@ pub(crate) fn hash_seed(seed: u64, keys: &[Key]) -> u64 {
     let is_free = |hash_seed: &u64| {
         (0..KEYSPACES).all(|id| {
             let mut seen = BTreeSet::new();
-            let hash = |key: &Key| PreparedKey::hash_of(*hash_seed, KeyspaceId(id), key);
+            let prepared = |key| PreparedKey::new(*hash_seed, KeyspaceId(id), key);
             keys.iter()
-                .all(|key| seen.insert((hash(key) >> 32) as u32 & FINGERPRINT_MASK))
+                .all(|key| seen.insert(prepared(key).fingerprint(FINGERPRINT_BITS)))
         })
     };
     let tries = (0..HASH_SEEDS).map(|n| seed.wrapping_add(n << 32));

@@ -6,6 +6,7 @@
 use heliox::Step;
 use heliox_media::Random;
 
+use crate::keys::FINGERPRINT_BITS;
 use crate::media::Fault;
 use crate::script::{Ack, Event, Setup, Zone};
 
@@ -120,7 +121,7 @@ impl Swarm {
                 // Many of them, or few.
                 2 + random.below(13) as u32
             } else {
-                31
+                FINGERPRINT_BITS
             },
             exact: random.below(if has_strangers { 2 } else { 8 }) == 0,
             bound_ms: pick(&mut random, &[2, 20, 100, 1000]),
@@ -218,7 +219,9 @@ impl Swarm {
             40..=59 => self.random.below(8 * most),
             // In chunks.
             // With weak fingerprints a chunk may be hidden, and its value cannot be read then.
-            60 if self.setup.device_mib > 100 && self.setup.fingerprint_bits == 31 => {
+            60 if self.setup.device_mib > 100
+                && self.setup.fingerprint_bits == FINGERPRINT_BITS =>
+            {
                 (1 << 20) + self.random.below(200_000)
             }
             _ => most / 2 + self.random.below(most),

@@ -14,7 +14,7 @@ use heliox_media::Random;
 use crate::array::Array;
 use crate::checkers::{check_offline, dump};
 use crate::clock::Clock;
-use crate::keys::{self, Key, Value};
+use crate::keys::{self, Key, Value, FINGERPRINT_BITS};
 use crate::media::Fault;
 use crate::model::{same, Found, Found1, Model, State};
 use crate::script::{Event, Setup};
@@ -37,8 +37,6 @@ const HIDDEN: [&str; 2] = [
     "has no entry, and nothing says why",
     "has an entry for the older",
 ];
-/// Of a store that nobody weakens.
-const FINGERPRINT_BITS: u32 = 31;
 /// Below so many bits of a fingerprint that is common, and older versions come back.
 const SCARCE_BITS: u32 = 10;
 /// Opens that may fail one after the other: one for each fault that was armed for them, and more.

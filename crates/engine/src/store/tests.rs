@@ -7,7 +7,6 @@ use heliox_format::ids::SegmentId;
 
 use super::*;
 use crate::health::HealthState;
-use crate::space::Verdict;
 use crate::tests;
 
 fn options() -> Options {
@@ -58,7 +57,7 @@ fn a_batch_whose_room_was_taken_while_it_waited_is_refused_whole() {
     let batch = batch_of(&ks, &["a", "b"], &[1; 1 << 18]);
     // In the zone where writers are slowed, which shows from outside that one was let in.
     let mut taken = take_room(core, core.space.data_floor() + 2);
-    let Verdict::Go(delay) = core
+    let Some(delay) = core
         .space
         .ask(Wish::Data, 1 << 19, core.log.free_segments())
     else {
