@@ -16,7 +16,7 @@
 use heliox_bench::{DurabilityMode, Engine, EngineError, Seen};
 use rocksdb::{
     BlockBasedOptions, Cache, DBCompressionType, Direction, IteratorMode, Options,
-    WaitForCompactOptions, WriteBatch, WriteOptions, DB,
+    WaitForCompactOptions, WriteBatch, WriteOptions, DB, DEFAULT_COLUMN_FAMILY_NAME,
 };
 
 use super::{block_cache_bytes, bytes, write_buffer_bytes, Setup};
@@ -86,7 +86,12 @@ fn start(
     write.set_sync(setup.durability == DurabilityMode::Sync);
     Ok(Box::new(RocksDb {
         name,
-        db: DB::open(options, &setup.dir)?,
+        // By name: a handle of the default family is only kept of the families that are named.
+        db: DB::open_cf_with_opts(
+            options,
+            &setup.dir,
+            [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())],
+        )?,
         write,
         log,
     }))
@@ -123,7 +128,7 @@ impl Engine for RocksDb {
     }
 
     fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Seen, EngineError> {
-        let family = self.db.cf_handle("default");
+        let family = self.db.cf_handle(DEFAULT_COLUMN_FAMILY_NAME);
         let family = family.ok_or("RocksDB has no default column family")?;
         let values = self.db.batched_multi_get_cf(&family, keys, false);
         let mut seen = Seen::default();
