@@ -27,6 +27,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("backup", Layer::Frame),
     ("hostile", Layer::Frame),
     ("write", Layer::Verb),
+    ("commit", Layer::Verb),
     ("admit", Layer::Verb),
     ("room", Layer::Verb),
     ("read", Layer::Verb),

@@ -238,14 +238,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
-        value.clear();
-        match self.get(key)? {
-            Some(found) => {
-                *value = found;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
+        self.read_into(key.as_ref(), View::Latest, 0, u64::MAX, value)
     }
 
     /// Bytes `offset..offset + len` of the value of `key`, fewer at its end.
@@ -354,6 +347,20 @@ impl Keyspace {
     }
 
     fn read(&self, key: &[u8], view: View, offset: u64, len: u64) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        let found = self.read_into(key, view, offset, len, &mut value)?;
+        Ok(found.then_some(value))
+    }
+
+    fn read_into(
+        &self,
+        key: &[u8],
+        view: View,
+        offset: u64,
+        len: u64,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        value.clear();
         // A snapshot of a dropped keyspace can still be read.
         if view == View::Latest {
             self.check(None)?;
@@ -361,33 +368,34 @@ impl Keyspace {
         self.core.check_open()?;
         write::check_sizes(key, 0)?;
         let prepared = self.core.prepare(self.id(), key);
-        self.core.counters.operations().gets.add(1);
+        let operations = self.core.counters.operations();
+        operations.gets.add(1);
         let mut last = None;
         loop {
-            let mut value = None;
             let mut head = None;
             let found = read::get(&self.core, &prepared, view, &mut |record| {
-                if record.header.chunked {
-                    head = Some(read::OwnedRecord::of(record));
-                } else {
-                    value = large::load_range(&self.core, record, offset, len)?;
+                match record.header.chunked {
+                    true => head = Some(read::OwnedRecord::of(record)),
+                    false => value.extend_from_slice(large::part(record.value, offset, len)),
                 }
                 Ok(())
             })?;
+            if !found {
+                return Ok(false);
+            }
             if let Some(head) = head {
-                value = large::load_range(&self.core, &head.record(), offset, len)?;
-                // Chunks go with their head: missing under the same one twice, they are lost.
-                if value.is_none() && last.replace(head.seq) == Some(head.seq) {
-                    return Err(Error::damaged("a chunk of a large value is missing"));
+                let is_whole = large::load_range(&self.core, &head.record(), offset, len, value)?;
+                if !is_whole {
+                    // Chunks go with their head: missing under the same one twice, they are lost.
+                    if last.replace(head.seq) == Some(head.seq) {
+                        return Err(Error::damaged("a chunk of a large value is missing"));
+                    }
+                    value.clear();
+                    continue;
                 }
             }
-            if !found {
-                return Ok(None);
-            }
-            if value.is_some() {
-                self.core.counters.operations().get_hits.add(1);
-                return Ok(value);
-            }
+            operations.get_hits.add(1);
+            return Ok(true);
         }
     }
 

@@ -116,26 +116,39 @@ fn store_chunks(
 
 /// The value of a record, or `None` if its chunks went while they were read: look again.
 pub(crate) fn load(core: &Core, record: &Record<'_>) -> Result<Option<Vec<u8>>> {
-    load_range(core, record, 0, u64::MAX)
+    let mut value = Vec::new();
+    let is_whole = load_range(core, record, 0, u64::MAX, &mut value)?;
+    Ok(is_whole.then_some(value))
 }
 
-/// Bytes `offset..offset + len` of a record's value, as far as it has them; reads only the chunks
-/// that hold them. `None` as in [`load`].
+/// Where bytes `offset..offset + len` of so many are, fewer at the end.
+fn clip(total: u64, offset: u64, len: u64) -> (u64, u64) {
+    (offset.min(total), offset.saturating_add(len).min(total))
+}
+
+/// Bytes `offset..offset + len` of a value that is not in chunks, as far as it has them.
+pub(crate) fn part(value: &[u8], offset: u64, len: u64) -> &[u8] {
+    let (from, to) = clip(value.len() as u64, offset, len);
+    value.get(from as usize..to as usize).unwrap_or_default()
+}
+
+/// Adds bytes `offset..offset + len` of a record's value to `out`, as far as it has them; reads only
+/// the chunks that hold them. False as `None` of [`load`]: what was added is of no use then.
 pub(crate) fn load_range(
     core: &Core,
     record: &Record<'_>,
     offset: u64,
     len: u64,
-) -> Result<Option<Vec<u8>>> {
-    let clip = |total: u64| (offset.min(total), offset.saturating_add(len).min(total));
+    out: &mut Vec<u8>,
+) -> Result<bool> {
     if !record.header.chunked {
-        let (from, to) = clip(record.value.len() as u64);
-        return Ok(Some(record.value[from as usize..to as usize].to_vec()));
+        out.extend_from_slice(part(record.value, offset, len));
+        return Ok(true);
     }
     let head = Head::decode(record.value)
         .ok_or_else(|| Error::damaged("the head of a value in chunks does not decode"))?;
-    let (from, to) = clip(head.len_bytes);
-    let mut out = Vec::with_capacity((to - from) as usize);
+    let (from, to) = clip(head.len_bytes, offset, len);
+    out.reserve((to - from) as usize);
     let chunk_bytes = CHUNK_BYTES as u64;
     let mut at = from;
     while at < to {
@@ -159,11 +172,11 @@ pub(crate) fn load_range(
             },
         )?;
         if !is_whole {
-            return Ok(None);
+            return Ok(false);
         }
         at = number * chunk_bytes + last;
     }
-    Ok(Some(out))
+    Ok(true)
 }
 
 /// Deletes the chunks of a large value whose head died, unless a copy of the head lives on or a
@@ -314,9 +327,10 @@ pub(crate) fn forget_if_orphan(core: &Core, id: &[u8], note: &[u8]) -> Result<bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::{commit, Member};
     use crate::options::{Durability, WriteOptions};
     use crate::tests;
-    use crate::write::{commit, put, Member};
+    use crate::write::put;
 
     /// Writes a value whose chunks a sync covers before its head is there, alone or in a batch, and
     /// gives how many acknowledged bytes are volatile then.

@@ -42,6 +42,7 @@ mod cache;
 pub mod canary;
 mod check;
 mod checkpoint;
+mod commit;
 mod core;
 mod encryption;
 mod environment;

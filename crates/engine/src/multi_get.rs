@@ -1,13 +1,16 @@
 //! Reading many keys at once: one pass over the index, one batch of media reads.
 
-use heliox_format::ids::{KeyspaceId, Location};
+use heliox_format::ids::{Birth, KeyspaceId, Location};
 use heliox_format::record::Record;
 use heliox_index::{Matches, PreparedKey};
 
 use crate::core::{Asked, Core};
 use crate::error::{Error, Result};
 use crate::large;
-use crate::read::{self, is_gone, is_outdated, is_visible, note_read, View};
+use crate::read::{self, is_gone, is_outdated, is_visible, named, note_read, View};
+
+/// Keys whose records are asked for before the first of them is read.
+const GROUP: usize = 32;
 
 /// What is known of a key after a pass.
 #[derive(Clone)]
@@ -29,11 +32,13 @@ pub(crate) fn run(
     let mut matches: Vec<Matches> = Vec::with_capacity(keys.len());
     let asked = core.asked();
     core.index.lookup_many(&prepared, &mut matches);
-    let mut answers: Vec<Answer> = prepared
-        .iter()
-        .zip(&matches)
-        .map(|(key, found)| first_look(core, key, found, asked))
-        .collect();
+    let mut answers = Vec::with_capacity(keys.len());
+    for (keys, found) in prepared.chunks(GROUP).zip(matches.chunks(GROUP)) {
+        core.cache
+            .expect_reads(found.iter().filter_map(|f| only(core, f)));
+        let pairs = keys.iter().zip(found);
+        answers.extend(pairs.map(|(key, found)| first_look(core, key, found, asked)));
+    }
     read_wanted(core, &prepared, &mut answers, asked)?;
     let operations = core.counters.operations();
     operations.gets.add(keys.len() as u64);
@@ -47,6 +52,14 @@ pub(crate) fn run(
         values.push(value);
     }
     Ok(values)
+}
+
+/// The one record that may be a key's, as the cache names it.
+fn only(core: &Core, matches: &Matches) -> Option<(Location, Birth)> {
+    match matches[..] {
+        [entry] => named(core, entry.location),
+        _ => None,
+    }
 }
 
 fn first_look(core: &Core, key: &PreparedKey<'_>, matches: &Matches, asked: Asked) -> Answer {

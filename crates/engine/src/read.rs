@@ -78,7 +78,8 @@ pub(crate) enum Chain {
     Value(SeqNo),
 }
 
-/// Calls `sink` with the version of the key that the view sees; false if there is none.
+/// Calls `sink` with the version of the key that the view sees; false if there is none. `sink` may run
+/// under a lock of the cache: it must not read.
 pub(crate) fn get(
     core: &Core,
     key: &PreparedKey<'_>,
@@ -166,12 +167,10 @@ pub(crate) fn follow_chain(
     scratch: &mut Scratch,
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<Chain> {
-    let Some(record) = fetch(core, head, scratch)? else {
-        return Ok(Chain::Stale);
-    };
-    let mut older = match look(core, key, view, head, &record, sink)? {
-        Look::Answer(answer) => return Ok(answer),
-        Look::Older(older) => older,
+    let mut older = match look_first(core, key, view, head, scratch, sink)? {
+        None => return Ok(Chain::Stale),
+        Some(Look::Answer(answer)) => return Ok(answer),
+        Some(Look::Older(older)) => older,
     };
     while let Some(dead) = older {
         let Some(record) = read_version(core, dead, scratch)? else {
@@ -183,6 +182,31 @@ pub(crate) fn follow_chain(
         };
     }
     Ok(Chain::Absent)
+}
+
+/// Looks at the record that the entry at `head` points to, in the cache where it is there; none if the
+/// entry is outdated.
+fn look_first(
+    core: &Core,
+    key: &PreparedKey<'_>,
+    view: View,
+    head: Head,
+    scratch: &mut Scratch,
+    sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<Option<Look>> {
+    let segment = core.log.geometry().segment_at(head.location);
+    let is_stale = || segment.is_some_and(|id| is_reused(core, id, head.asked));
+    let cached = look_in_cache(core, head.location, |record| match is_stale() {
+        true => Ok(None),
+        false => look(core, key, view, head, record, sink).map(Some),
+    });
+    if let Some(seen) = cached {
+        return seen;
+    }
+    let record = read_entry(core, head, &mut scratch.read)?;
+    record
+        .map(|record| look(core, key, view, head, &record, sink))
+        .transpose()
 }
 
 /// The newest record of a key that lies under records of another key.
@@ -344,6 +368,15 @@ pub(crate) fn fetch<'s>(
     if core.cache.get(location, birth, copy).is_some() {
         return Ok(decode_cached(cached).filter(|_| !is_reused(core, segment, asked)));
     }
+    read_entry(core, head, read)
+}
+
+/// As [`fetch`], where the cache does not have it.
+fn read_entry<'s>(core: &Core, head: Head, read: &'s mut ReadBuf) -> Result<Option<Record<'s>>> {
+    let Head { location, asked } = head;
+    let Some(segment) = core.log.geometry().segment_at(location) else {
+        return Err(core.fail_internal("an index entry points beyond the store"));
+    };
     let found = core.log.read(location, read);
     if is_reused(core, segment, asked) {
         return Ok(None);
@@ -366,14 +399,19 @@ pub(crate) fn with_read_buf<R>(work: impl FnOnce(&mut ReadBuf) -> R) -> R {
     with_scratch(|scratch| work(&mut scratch.read))
 }
 
-/// Shows a record to `look` if the cache holds it.
+/// The record at a location as the cache names it now.
+pub(crate) fn named(core: &Core, location: Location) -> Option<(Location, Birth)> {
+    let segment = core.log.geometry().segment_at(location)?;
+    Some((location, core.log.views().birth(segment)))
+}
+
+/// Shows a record to `look` if the cache holds it, under the cache's lock.
 pub(crate) fn look_in_cache<R>(
     core: &Core,
     location: Location,
     look: impl FnOnce(&Record<'_>) -> R,
 ) -> Option<R> {
-    let segment = core.log.geometry().segment_at(location)?;
-    let birth = core.log.views().birth(segment);
+    let (location, birth) = named(core, location)?;
     core.cache
         .get(location, birth, |bytes| {
             decode_cached(bytes).map(|r| look(&r))

@@ -16,11 +16,12 @@ use heliox_sync::Mutex;
 use crate::admit::{acknowledge, admit};
 use crate::ahead::Ahead;
 use crate::background::{run_step, Step, Workers};
-use crate::batch::Batch;
+use crate::batch::{Batch, Operation};
 use crate::batches::BatchGate;
 use crate::cache::RecordCache;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::checkpoint::{self, Pace};
+use crate::commit::{commit, Member};
 use crate::core::{Core, NO_SYNC_DUE};
 use crate::encryption::KeySource;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,7 +47,6 @@ use crate::snapshots::Snapshots;
 use crate::space::{Space, Wish};
 use crate::stats::{Counters, Stats};
 use crate::watch;
-use crate::write::{self, Member};
 
 /// An open store. Cheap to clone; shared by all threads. The last clone that is dropped closes it.
 #[derive(Clone)]
@@ -477,26 +477,29 @@ impl Store {
             if operation.keyspace.state.is_dropped() {
                 return Err(Error::unknown_keyspace(operation.keyspace.name()));
             }
-            let (id, key) = (operation.keyspace.id(), &operation.key);
-            let value = operation.value.as_ref();
-            match value.map(|v| large::store(core, id, key, v)).transpose() {
+            let (id, key) = (operation.keyspace.id(), operation.key);
+            match operation
+                .value
+                .map(|v| large::store(core, id, key, v))
+                .transpose()
+            {
                 Ok(value) => stored.push(value),
                 Err(error) => return Err(withdraw(core, &stored, error)),
             }
         }
-        let ttl_ms = |o: &crate::batch::Operation| o.ttl_ms.or(options.ttl_ms);
+        let ttl_ms = |o: &Operation<'_>| o.ttl_ms.or(options.ttl_ms);
         let members: Vec<Member<'_>> = operations
             .iter()
             .zip(&stored)
             .map(|(operation, stored)| Member {
                 keyspace: operation.keyspace.id(),
-                key: &operation.key,
+                key: operation.key,
                 value: stored.as_ref().map(|(bytes, _)| &bytes[..]),
                 chunks: stored.as_ref().and_then(|(_, chunks)| *chunks),
                 expiry_ms: ttl_ms(operation).map(|ttl| now.saturating_add(ttl)),
             })
             .collect();
-        write::commit(core, &members, options).map_err(|e| withdraw(core, &stored, e))
+        commit(core, &members, options).map_err(|e| withdraw(core, &stored, e))
     }
 
     /// A snapshot of everything that is visible now, over all keyspaces.

@@ -7,21 +7,19 @@
 
 use heliox_format::ids::{KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use heliox_format::record::{Record, RecordKind, RECORD_HEADER_BYTES_MAX};
+use heliox_format::record::{Record, RecordKind};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::append::{Appended, BatchMember, Carried, NewRecord};
 use heliox_log::{LogError, Stream};
-use smallvec::SmallVec;
 
-use crate::admit::{acknowledge, admit, has_room, keep_tail_small};
+use crate::admit::{acknowledge, admit};
 use crate::batches::BatchPass;
 use crate::canary::{is, Canary};
 use crate::core::{Core, Head};
 use crate::error::{Error, Result};
 use crate::keys::StoreKeys;
 use crate::options::WriteOptions;
-use crate::read::{back_off, cache_record, look_up_present, look_up_present_in_batch};
-use crate::read::{Arrival, OwnedRecord, Present};
+use crate::read::{back_off, cache_record, look_up_present, named, Arrival, OwnedRecord, Present};
 use crate::space::Wish;
 
 /// Under which condition a record is installed.
@@ -98,24 +96,7 @@ pub(crate) fn append_and_install(
         let appended = append_for(core, key, record, stream, old, pass);
         drop(held);
         match appended {
-            Ok(appended) => {
-                let tombstone = record.kind == RecordKind::Tombstone;
-                let new = Entry {
-                    location: appended.location,
-                    tombstone,
-                };
-                let action = match old {
-                    Some(old) => Action::Replace { old, new },
-                    None => Action::Insert(new),
-                };
-                (
-                    action,
-                    Ok(Installed::Done {
-                        appended,
-                        displaced: old,
-                    }),
-                )
-            }
+            Ok(appended) => installed_as(record, appended, old),
             Err(error) => (Action::Keep, Err(error)),
         }
     };
@@ -128,9 +109,36 @@ pub(crate) fn append_and_install(
         displaced,
     } = &installed
     {
-        note_installed(core, record, appended, *displaced);
+        if displaced.is_some() {
+            core.space.note_garbage();
+        }
+        // Members of a batch are kept once it is visible.
+        if pass.is_none() {
+            keep_in_cache(core, record, appended, *displaced);
+        }
     }
     Ok(installed)
+}
+
+/// What the index does for a record that is in the log.
+fn installed_as(
+    record: &NewRecord<'_>,
+    appended: Appended,
+    displaced: Option<Location>,
+) -> (Action, std::result::Result<Installed, LogError>) {
+    let new = Entry {
+        location: appended.location,
+        tombstone: record.kind == RecordKind::Tombstone,
+    };
+    let action = match displaced {
+        Some(old) => Action::Replace { old, new },
+        None => Action::Insert(new),
+    };
+    let installed = Installed::Done {
+        appended,
+        displaced,
+    };
+    (action, Ok(installed))
 }
 
 /// Which entry the record replaces, or why it cannot be installed now.
@@ -198,24 +206,17 @@ fn append_for(
     Ok(appended)
 }
 
-/// Says that what was displaced is garbage, and keeps what was written for readers to come: a copy only
-/// where its original was kept.
-fn note_installed(
+/// Keeps what was written for readers to come: a copy only where its original was kept.
+pub(crate) fn keep_in_cache(
     core: &Core,
     new: &NewRecord<'_>,
     appended: &Appended,
     displaced: Option<Location>,
 ) {
-    if displaced.is_some() {
-        core.space.note_garbage();
-    }
     if core.cache.budget_bytes() == 0 {
         return;
     }
-    let old = displaced.and_then(|location| {
-        let segment = core.log.geometry().segment_at(location)?;
-        Some((location, core.log.views().birth(segment)))
-    });
+    let old = displaced.and_then(|location| named(core, location));
     if new.version.is_some() && !old.is_some_and(|(l, birth)| core.cache.holds(l, birth)) {
         return;
     }
@@ -382,7 +383,7 @@ fn install_verified(
 
 /// Gives a version that lies under a stranger's entry an entry of its own, for a tombstone to
 /// replace; the caller looks again.
-fn install_hidden(
+pub(crate) fn install_hidden(
     core: &Core,
     key: &PreparedKey<'_>,
     present: &Present,
@@ -511,82 +512,8 @@ fn install_change(
     }
 }
 
-/// One operation of a batch, ready to be installed.
-pub(crate) struct Member<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) key: &'a [u8],
-    /// The stored value; none for a delete.
-    pub(crate) value: Option<&'a [u8]>,
-    pub(crate) chunks: Option<Carried>,
-    pub(crate) expiry_ms: Option<u64>,
-}
-
-/// Installs all members as pending, in key order, then makes them visible with one commit record.
-pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions) -> Result<()> {
-    let bytes = members
-        .iter()
-        .map(|m| m.key.len() + m.value.map_or(0, <[u8]>::len))
-        .sum();
-    let pass = enter_with_room(core, members, bytes)?;
-    check_index_room(core, members)?;
-    let carries = carried_by_commit(core, members, bytes);
-    let mut first: Option<SeqNo> = None;
-    let mut count = 0u64;
-    let mut tombstones: SmallVec<[Head; 4]> = SmallVec::new();
-    for member in members {
-        let installed = install_member(core, member, first, &pass);
-        let appended = match installed {
-            Ok(appended) => appended,
-            // Members that are in the index already can neither be shown nor taken back.
-            Err(error) if first.is_some() => {
-                core.log.fail(LogError::Internal("a batch failed half way"));
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-        };
-        let Some(appended) = appended else {
-            continue;
-        };
-        first.get_or_insert(appended.seq);
-        count += 1;
-        if member.value.is_none() {
-            tombstones.push(Head::of(&appended));
-        }
-        // Not a wait that can be refused: a batch that has begun is finished.
-        keep_tail_small(core)?;
-    }
-    let Some(first) = first else {
-        drop(pass);
-        // What took the values away before may not be durable yet.
-        return acknowledge(core, core.log.last_seq(), options);
-    };
-    let count_bytes = count.to_le_bytes();
-    let mut record = NewRecord::new(RecordKind::Commit, KeyspaceId(0), &[], &count_bytes);
-    record.batch = Some(BatchMember::Of(first));
-    record.carries = Some(carries);
-    let commit = core
-        .log
-        .append(Stream::User, &record)
-        .map_err(|e| core.log.fail(e))?;
-    pass.publish(commit.seq);
-    drop(pass);
-    core.tombstones.lock().extend(tombstones);
-    count_user_bytes(core, bytes);
-    acknowledge(core, commit.seq, options)
-}
-
-/// A batch is lost whole with its commit record, the chunks of its members too.
-fn carried_by_commit(core: &Core, members: &[Member<'_>], bytes: usize) -> Carried {
-    let now = core.log.user_appended_bytes();
-    let chunks = || members.iter().filter_map(|m| m.chunks);
-    Carried {
-        since: chunks().map(|c| c.since).fold(now, u64::min),
-        bytes: chunks().map(|c| c.bytes).sum::<u64>() + bytes as u64,
-    }
-}
-
 /// Waits for the batch in flight; one that failed half way stays pending, and the store refuses.
-fn wait_for_batch(core: &Core) -> Result<()> {
+pub(crate) fn wait_for_batch(core: &Core) -> Result<()> {
     core.batches.wait();
     match core.log.failure() {
         Some(first) => Err(Error::failed(&first.into())),
@@ -594,102 +521,7 @@ fn wait_for_batch(core: &Core) -> Result<()> {
     }
 }
 
-/// Enters the gate with room for so many bytes and records. Room is asked for again inside: other
-/// batches may have taken it meanwhile, and a batch that has begun cannot be refused.
-fn enter_with_room<'c>(
-    core: &'c Core,
-    members: &[Member<'_>],
-    bytes: usize,
-) -> Result<BatchPass<'c>> {
-    let wish = match members.iter().all(|m| m.value.is_none()) {
-        true => Wish::Delete,
-        false => Wish::Data,
-    };
-    let bytes = bytes + (members.len() + 1) * RECORD_HEADER_BYTES_MAX;
-    loop {
-        admit(core, wish, bytes)?;
-        let pass = core.batches.enter();
-        if has_room(core, wish, bytes).is_some() {
-            return Ok(pass);
-        }
-    }
-}
-
-/// Refuses a batch whose new keys may not fit the index, before any of it is installed.
-fn check_index_room(core: &Core, members: &[Member<'_>]) -> Result<()> {
-    /// More than an entry takes in either format, splits included, beside the key.
-    const ENTRY_BYTES: u64 = 96;
-    let limit = core.settings.index_limit_bytes;
-    let taken = core.index.memory_bytes();
-    let puts = || members.iter().filter(|m| m.value.is_some());
-    let need = |m: &Member<'_>| m.key.len() as u64 + ENTRY_BYTES;
-    if taken + puts().map(need).sum::<u64>() <= limit {
-        return Ok(());
-    }
-    let is_new = |m: &&Member<'_>| {
-        let key = core.prepare(m.keyspace, m.key);
-        core.index.lookup(&key).is_empty()
-    };
-    let more: u64 = puts().filter(is_new).map(need).sum();
-    if more == 0 || taken + more <= limit {
-        return Ok(());
-    }
-    Err(Error::over_budget(taken + more, limit))
-}
-
-fn install_member(
-    core: &Core,
-    member: &Member<'_>,
-    first: Option<SeqNo>,
-    pass: &BatchPass<'_>,
-) -> Result<Option<Appended>> {
-    let kind = if member.value.is_some() {
-        RecordKind::Put
-    } else {
-        RecordKind::Tombstone
-    };
-    let value = member.value.unwrap_or_default();
-    let mut record = NewRecord::new(kind, member.keyspace, member.key, value);
-    record.chunked = member.chunks.is_some();
-    record.expiry_ms = member.expiry_ms;
-    record.batch = Some(first.map_or(BatchMember::First, BatchMember::Of));
-    let key = core.prepare(member.keyspace, member.key);
-    for attempt in 0.. {
-        let stream = Stream::User;
-        let mut installed = Installed::Ambiguous;
-        if !core.settings.exact || is(Canary::ExactUnread) {
-            installed =
-                append_and_install(core, &key, &record, stream, &Expect::Blind, Some(pass))?;
-        }
-        if matches!(installed, Installed::Ambiguous) {
-            let Some(present) = look_up_present_in_batch(core, &key)? else {
-                continue;
-            };
-            let (seen, mut own) = (&present.seen[..], present.own);
-            record.settles = present.hidden;
-            if member.value.is_none() && own.is_none() && present.value.is_some() {
-                own = present.under.filter(|l| core.batches.is_pending_at(*l));
-                if own.is_none() {
-                    install_hidden(core, &key, &present, Some(pass))?;
-                    continue;
-                }
-                // Under a member of this batch. A copy would count even if the batch does not, so
-                // the member loses its entry to this one, as it would unread.
-                record.settles = None;
-            }
-            let expect = Expect::Verified { seen, own };
-            installed = append_and_install(core, &key, &record, stream, &expect, Some(pass))?;
-        }
-        match installed {
-            Installed::Done { appended, .. } => return Ok(Some(appended)),
-            Installed::Nothing => return Ok(None),
-            Installed::Pending | Installed::Changed | Installed::Ambiguous => back_off(attempt),
-        }
-    }
-    Ok(None)
-}
-
-fn count_user_bytes(core: &Core, bytes: usize) {
+pub(crate) fn count_user_bytes(core: &Core, bytes: usize) {
     core.counters
         .operations()
         .user_bytes_written

@@ -21,7 +21,7 @@ use crate::leaf::{entry_of, fingerprint_of, is_live, rest_of, Found, Leaf, Room,
 use crate::plan::{plan, Content, Keys, Plan};
 use crate::slice::{self, NO_WINDOW};
 use crate::sync::ShardedLock;
-use crate::tree::{Probe, Tree};
+use crate::tree::{LeafCell, Probe, Tree};
 
 /// Keys whose cache misses are overlapped in `lookup_many`.
 const LOOKUP_BATCH: usize = 16;
@@ -129,16 +129,7 @@ impl Index {
         out.reserve(keys.len());
         for batch in keys.chunks(LOOKUP_BATCH) {
             let tree = self.tree.shared();
-            let mut cells = SmallVec::<[_; LOOKUP_BATCH]>::new();
-            for key in batch {
-                let cell = tree.leaf(Probe::At(key.view()));
-                cell.prefetch();
-                cells.push(cell);
-            }
-            for (cell, key) in cells.iter().zip(batch) {
-                let leaf = cell.lock();
-                leaf.prefetch(&self.blocks, slice::known(leaf.window.cell(key.code())));
-            }
+            let cells = self.ask_for(&tree, batch);
             for (cell, key) in cells.iter().zip(batch) {
                 let leaf = cell.lock();
                 out.push(match &leaf.keyed {
@@ -151,6 +142,34 @@ impl Index {
                 });
             }
         }
+    }
+
+    /// Asks for the memory that writes of these keys will touch, so that its misses overlap: called
+    /// for some 16 keys at a time, just before they are written. Only a hint.
+    pub fn expect_updates(&self, keys: &[PreparedKey<'_>]) {
+        let tree = self.tree.shared();
+        for cell in self.ask_for(&tree, keys) {
+            cell.lock().prefetch_insert(&self.blocks);
+        }
+    }
+
+    /// Finds the leaves of some keys and asks for the cache lines that a search in them touches.
+    fn ask_for<'t>(
+        &self,
+        tree: &'t Tree,
+        keys: &[PreparedKey<'_>],
+    ) -> SmallVec<[&'t LeafCell; LOOKUP_BATCH]> {
+        let mut cells = SmallVec::<[&LeafCell; LOOKUP_BATCH]>::new();
+        for key in keys {
+            let cell = tree.leaf(Probe::At(key.view()));
+            cell.prefetch();
+            cells.push(cell);
+        }
+        for (cell, key) in cells.iter().zip(keys) {
+            let leaf = cell.lock();
+            leaf.prefetch(&self.blocks, slice::known(leaf.window.cell(key.code())));
+        }
+        cells
     }
 
     /// How many records a seek to this key would have to look at: the entries that may stand at

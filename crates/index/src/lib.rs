@@ -53,3 +53,4 @@ pub use error::*;
 pub use image::{ImageCursor, IndexLoader};
 pub use index::Index;
 pub use key::PreparedKey;
+pub use simd::prefetch;

@@ -59,9 +59,9 @@ pub(crate) fn heads_below(heads: &[u64; HEADS], x: u64) -> usize {
     portable::heads_below(heads, x)
 }
 
-/// Asks for the cache line that holds `place`.
+/// Asks the processor for the cache line that holds `place`, which is read soon. Only a hint.
 #[inline(always)]
-pub(crate) fn prefetch<T>(place: &T) {
+pub fn prefetch<T>(place: &T) {
     prefetch_address(std::ptr::from_ref(place).cast());
 }
 

@@ -125,6 +125,22 @@ impl RecordCache {
         self.lock_shard(hash)?.get(id, hash, read)
     }
 
+    /// Asks the processor for all that a `get` of each of these records will touch, so that the misses
+    /// of its caches overlap. For some dozens at a time, just before; only a hint.
+    pub(crate) fn expect_reads(&self, records: impl Iterator<Item = (Location, Birth)> + Clone) {
+        self.expect_inserts(records.clone());
+        for hash in records.map(|(location, birth)| RecordId::new(location, birth).hash()) {
+            self.lock_shard(hash).inspect(|s| s.prefetch_record(hash));
+        }
+    }
+
+    /// The same for what is about to be inserted.
+    pub(crate) fn expect_inserts(&self, records: impl Iterator<Item = (Location, Birth)>) {
+        for hash in records.map(|(location, birth)| RecordId::new(location, birth).hash()) {
+            self.lock_shard(hash).inspect(|s| s.prefetch_place(hash));
+        }
+    }
+
     /// Offers a record, the concatenation of `parts`. It replaces what has the same name.
     ///
     /// A record over a sixteenth of a shard (or 4 MiB) is not taken; what has its name is dropped.

@@ -168,6 +168,21 @@ impl Shard {
         }
     }
 
+    /// Asks for the memory in which a record is looked for.
+    #[inline]
+    pub(super) fn prefetch_place(&self, hash: RecordHash) {
+        self.table.prefetch(hash);
+    }
+
+    /// Asks for the record itself, if it seems to be here.
+    #[inline]
+    pub(super) fn prefetch_record(&self, hash: RecordHash) {
+        self.table.find(hash, |address| {
+            self.arena.prefetch(address);
+            false
+        });
+    }
+
     /// Drops a record. Some(heat) if it was here, or if its ghost was (heat 0).
     pub(super) fn remove(&mut self, id: RecordId, hash: RecordHash) -> Option<u32> {
         let Some(address) = self.find(id, hash) else {

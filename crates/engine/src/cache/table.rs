@@ -16,6 +16,7 @@
 //! No threads: the shard's lock guards it.
 
 use super::arena::Address;
+use heliox_index::prefetch;
 
 /// Entries of a bucket.
 const WAYS: usize = 10;
@@ -186,6 +187,14 @@ impl Table {
     /// Bytes that the table holds.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.pages.len() as u64 * PAGE_COST_BYTES
+    }
+
+    /// Asks the processor for the record's two buckets.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: RecordHash) {
+        for mark in hash.marks() {
+            self.bucket(self.bucket_of(mark)).inspect(|b| prefetch(*b));
+        }
     }
 
     /// The address among the record's candidates that `is_it` accepts.
