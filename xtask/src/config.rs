@@ -32,6 +32,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("room", Layer::Verb),
     ("read", Layer::Verb),
     ("scan", Layer::Verb),
+    ("gather", Layer::Verb),
     ("gc", Layer::Verb),
     ("checkpoint", Layer::Verb),
     ("recover", Layer::Verb),
@@ -116,6 +117,9 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     ("scrub", "checkpoint"),
     ("scrub", "evacuate"),
     ("evacuate", "gc"),
+    // A scan lays together what it found apart, by the moves of collection.
+    ("scan", "gather"),
+    ("gather", "gc"),
     // Damage in the segment that the scrub is in is marked as findings are.
     ("patrol", "findings"),
     // Where too many range deletes wait for their sweep and a checkpoint, the next one sees to both.

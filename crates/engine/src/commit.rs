@@ -209,7 +209,7 @@ fn install_member(
             installed = append_and_install(core, key, &record, stream, &Expect::Blind, Some(pass))?;
         }
         if matches!(installed, Installed::Ambiguous) {
-            let Some(present) = look_up_present_in_batch(core, &key)? else {
+            let Some(present) = look_up_present_in_batch(core, key)? else {
                 continue;
             };
             let (seen, mut own) = (&present.seen[..], present.own);

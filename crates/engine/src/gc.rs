@@ -393,9 +393,11 @@ fn move_all(
         is_settled &= forget_chunks(core, head)?;
     }
     for survivor in &harvest.live {
-        let is_done = drop_if_gone(core, survivor, horizon(core))? || move_one(core, survivor)?;
+        let is_gone = drop_if_gone(core, survivor, horizon(core))?;
+        let is_moved = !is_gone && move_one(core, survivor)?;
+        core.counters.gc_moved_records.add(u64::from(is_moved));
         // A head that was overwritten meanwhile is dead by now, and nobody looked at it as such.
-        is_settled &= is_done || !survivor.record.header.chunked;
+        is_settled &= is_gone || is_moved || !survivor.record.header.chunked;
         keep_tail_small(core)?;
         core.settings.environment.breathe();
     }
@@ -604,7 +606,6 @@ pub(crate) fn move_one(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
     let expect = Expect::Holds(at.location);
     let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
     if let Installed::Done { appended, .. } = installed {
-        core.counters.gc_moved_records.add(1);
         if header.kind == RecordKind::Tombstone {
             if core.log.is_settled(at.location) {
                 mark_kept(core, appended.location, appended.seq);

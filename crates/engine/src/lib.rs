@@ -50,6 +50,7 @@ mod error;
 mod evacuate;
 mod events;
 mod findings;
+mod gather;
 mod gc;
 mod health;
 #[doc(hidden)]

@@ -16,6 +16,7 @@ use heliox_log::LogError;
 
 use crate::core::{Asked, Core, Head};
 use crate::error::{Error, ErrorKind, Result};
+use crate::gather::{self, Place};
 use crate::large;
 use crate::read::{
     back_off, follow_chain, is_gone, is_outdated, is_reused, is_visible, note_read, with_scratch,
@@ -102,6 +103,8 @@ pub(crate) struct Scan {
     entries: usize,
     /// How many items are still to be given.
     left: usize,
+    /// What of this iteration may still be laid together.
+    gather_left: usize,
     batch: ScanBatch,
     buf: ReadBuf,
 }
@@ -132,6 +135,7 @@ impl Scan {
             // What is at the very place is the first of them.
             entries: limit.map_or(FIRST_ENTRIES, |l| l.saturating_sub(1).min(ENTRIES_MAX)),
             left: limit.unwrap_or(usize::MAX),
+            gather_left: gather::ENTRIES_MAX,
             batch: ScanBatch::default(),
             buf: ReadBuf::default(),
         }
@@ -186,10 +190,11 @@ impl Scan {
         entries.retain(|e| !self.damaged.contains(&e.entry.location));
         let records = self.read_records(&mut entries, asked);
         let spoilt = entries.len() < found;
-        let Some(records) = records? else {
+        let Some((records, reads)) = records? else {
             self.batch.entries = entries;
             return Ok(false);
         };
+        self.lay_together(&entries, &records, asked, reads);
         let Some(visible) = self.visible(&entries, records, asked)? else {
             self.batch.entries = entries;
             return Ok(false);
@@ -215,13 +220,30 @@ impl Scan {
             .scan(from, self.direction, entries, &mut self.batch);
     }
 
-    /// The records of the entries, in one batch of reads; none if one of them is gone. Entries of
-    /// damaged records are told once and taken out.
+    /// So that the next scan finds them so.
+    fn lay_together(
+        &mut self,
+        entries: &[ScanEntry],
+        records: &[OwnedRecord],
+        asked: Asked,
+        reads: usize,
+    ) {
+        let pairs = entries.iter().zip(records).take(self.gather_left);
+        let place = |(entry, record): (&ScanEntry, _)| Place {
+            location: entry.entry.location,
+            record,
+        };
+        gather::run(&self.core, pairs.map(place).collect(), asked, reads);
+        self.gather_left = self.gather_left.saturating_sub(entries.len());
+    }
+
+    /// The records of the entries, in one batch of reads, and how many those were; none if one of them
+    /// is gone. Entries of damaged records are told once and taken out.
     fn read_records(
         &mut self,
         entries: &mut Vec<ScanEntry>,
         asked: Asked,
-    ) -> Result<Option<Vec<OwnedRecord>>> {
+    ) -> Result<Option<(Vec<OwnedRecord>, usize)>> {
         let locations: Vec<Location> = entries.iter().map(|e| e.entry.location).collect();
         let mut records: Vec<Option<OwnedRecord>> = vec![None; locations.len()];
         let mut missing = Vec::new();
@@ -265,7 +287,8 @@ impl Scan {
             records.remove(i);
             self.ready.push_back(Err(error.into()));
         }
-        Ok(records.into_iter().collect())
+        let records: Option<Vec<OwnedRecord>> = records.into_iter().collect();
+        Ok(records.map(|records| (records, wanted.len())))
     }
 
     /// What the snapshot sees of the records, in order; none if an entry turned out stale.

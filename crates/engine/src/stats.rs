@@ -99,6 +99,8 @@ pub struct Stats {
     pub gc_segments: u64,
     /// Records that garbage collection moved.
     pub gc_moved_records: u64,
+    /// Small records that scans found apart and laid together.
+    pub gathered_records: u64,
     /// Records that expired and were dropped.
     pub expired_dropped: u64,
     /// Tombstones that were no longer needed and were dropped.
@@ -233,6 +235,7 @@ impl Stats {
         out.extend([
             ("gc_segments", Count(self.gc_segments)),
             ("gc_moved_records", Count(self.gc_moved_records)),
+            ("gathered_records", Count(self.gathered_records)),
             ("expired_dropped", Count(self.expired_dropped)),
             ("tombstones_dropped", Count(self.tombstones_dropped)),
             ("throttle_ms", Millis(self.throttle_ms)),
@@ -296,6 +299,7 @@ pub(crate) struct Counters {
     pub(crate) recovery_bytes_read: Counter,
     pub(crate) gc_segments: Counter,
     pub(crate) gc_moved_records: Counter,
+    pub(crate) gathered_records: Counter,
     pub(crate) expired_dropped: Counter,
     pub(crate) tombstones_dropped: Counter,
     /// Microseconds, since one write is slowed by less than a millisecond.
@@ -354,6 +358,7 @@ impl Counters {
         stats.bytes_read.scrub = self.scrub_bytes_read.get();
         stats.gc_segments = self.gc_segments.get();
         stats.gc_moved_records = self.gc_moved_records.get();
+        stats.gathered_records = self.gathered_records.get();
         stats.expired_dropped = self.expired_dropped.get();
         stats.tombstones_dropped = self.tombstones_dropped.get();
         stats.throttle_ms = self.throttle_us.get() / 1000;
