@@ -229,7 +229,7 @@ impl Root {
             // Until this copy is durable it may be torn: then it must come first again.
             copies.first = copy;
             let offset = SUPERBLOCK_OFFSETS[copy];
-            head.write_block(offset, &superblock.encode(offset))?;
+            head.write_surely(offset, &superblock.encode(offset))?;
         }
         Ok((order.len() * BLOCK_BYTES) as u64)
     }

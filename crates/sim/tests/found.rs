@@ -291,3 +291,31 @@ fn a_label_that_is_not_read_makes_no_new_store_over_the_old_one() {
     ];
     holds(&setup, &events);
 }
+
+/// Both copies of the superblock went elsewhere at open: the clean one of before had the next open read
+/// no tail.
+#[test]
+fn a_superblock_that_went_astray_loses_no_run() {
+    let setup = Setup {
+        keys: 12,
+        families: 30,
+        volumes: 2,
+        fingerprint_bits: 11,
+        exact: true,
+        bound_ms: 100,
+        bound_bytes: 1_048_576,
+        ..setup(31_337_061)
+    };
+    let events = [
+        CreateSpace(0),
+        CreateSpace(2),
+        ArmOpen(0, Fault::MisdirectWrite(1, 42)),
+        ArmOpen(2, Fault::MisdirectWrite(0, 25)),
+        Reopen,
+        Put(2, 0, 61, Synced),
+        Put(0, 3, 108, Synced),
+        Put(0, 0, 100, Synced),
+        Crash(3, 12_026_672_761_677_625_370, 0, 0),
+    ];
+    holds(&setup, &events);
+}

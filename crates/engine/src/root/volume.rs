@@ -91,6 +91,28 @@ impl Volume {
         Ok(())
     }
 
+    /// As [`Volume::write_block`], and reads it back. A write that went astray is made once more: without
+    /// the superblock of a run nothing would tell that there was one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] if it is not there again.
+    pub(super) fn write_surely(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        for _ in 0..2 {
+            self.write_block(offset, bytes)?;
+            // What cannot be read now says nothing of what was written.
+            let is_there = |block: &AlignedBuf| block.starts_with(bytes);
+            if self.read_block(offset).as_ref().map_or(true, is_there) {
+                return Ok(());
+            }
+        }
+        let what = format!(
+            "{}: {} bytes were written at {offset:#x} twice and are not there: replace the device",
+            self.name,
+            bytes.len()
+        );
+        Err(Error::new(ErrorKind::Damaged, what))
+    }
+
     /// The label; none if the volume carries none. A label that does not decode is an error.
     pub(super) fn label(&self) -> Result<Option<Label>> {
         if self.len_bytes() < HEAD_BYTES {

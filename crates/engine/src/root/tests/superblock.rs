@@ -6,7 +6,7 @@ use heliox_format::checksum::{checksum, ChecksumSalt};
 use heliox_format::ids::SeqNo;
 use heliox_format::label::LABEL_OFFSET;
 use heliox_format::superblock::{Cut, CUTS_MAX, SUPERBLOCK_OFFSETS};
-use heliox_media::{Geometry, IoKind, Media, MediaError, MemoryMedia, Operation};
+use heliox_media::{AlignedBuf, Geometry, IoKind, Media, MediaError, MemoryMedia, Operation};
 use heliox_sync::atomic::{AtomicU64, Ordering};
 
 use super::{memory, nowhere, on, poke, refused, settings, small, Dir, DEVICE_BYTES};
@@ -135,10 +135,12 @@ fn the_newer_copy_wins_and_generations_grow() {
     );
 }
 
-/// A device on which the power fails: after `left` writes one is torn, and then nothing works.
+/// A device on which the power fails: after `left` writes one is torn, and then nothing works. Before,
+/// `astray` writes go nowhere.
 struct Failing {
     inner: MemoryMedia,
     left: AtomicU64,
+    astray: AtomicU64,
 }
 
 impl Failing {
@@ -163,6 +165,9 @@ impl Media for Failing {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         let spend = |left: u64| left.checked_sub(1);
         let order = (Ordering::SeqCst, Ordering::SeqCst);
+        if self.astray.fetch_update(order.0, order.1, spend).is_ok() {
+            return Ok(());
+        }
         match self.left.fetch_update(order.0, order.1, spend) {
             Ok(_) => self.inner.write_at(offset, data),
             Err(_) => {
@@ -194,7 +199,33 @@ fn failing(left: u64, inner: MemoryMedia) -> Arc<Failing> {
     Arc::new(Failing {
         inner,
         left: AtomicU64::new(left),
+        astray: AtomicU64::new(0),
     })
+}
+
+#[test]
+fn a_superblock_that_went_astray_is_written_again() {
+    for astray in 0..=2 {
+        let volume = memory(DEVICE_BYTES);
+        let (_, made) = Root::create(nowhere(), &on(&[Arc::clone(&volume)])).unwrap();
+        let device = failing(9, (*volume).clone());
+        let given = settings(Options::new().volumes(vec![device.clone()]));
+        let (root, _) = Root::open(nowhere(), &given).unwrap();
+        device.astray.store(astray, Ordering::SeqCst);
+        let mut next = made.clone();
+        next.generation = 2;
+        let written = root.write_superblock(&next);
+        if astray == 2 {
+            refused(written, ErrorKind::Damaged, &["4096", "0x", "not there"]);
+            continue;
+        }
+        written.unwrap();
+        for offset in SUPERBLOCK_OFFSETS {
+            let mut block = AlignedBuf::for_read(4096).unwrap();
+            device.inner.read_at(offset, &mut block).unwrap();
+            assert!(block.starts_with(&next.encode(offset)), "{astray} astray");
+        }
+    }
 }
 
 #[test]
