@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::raw;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use heliox_bench::size::{parse_count, parse_duration, parse_size};
-use heliox_bench::{Config, DurabilityMode, KeyFamily, LatencyLimit, Workload};
+use heliox_bench::{Config, Distribution, DurabilityMode, KeyFamily, LatencyLimit, Workload};
 
 /// Files of the raw device are whole blocks of all sizes.
 const RAW_GRAIN_BYTES: u64 = 128 << 10;
@@ -106,8 +106,8 @@ pub(crate) struct RunArgs {
     /// What to measure [default: all that were built in]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
-    /// What to run, in order: fillseq, fillrandom, fillbatch, overwrite, readrandom,
-    /// multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
+    /// What to run, in order: fillseq, fillrandom (each key once: filluniquerandom is the same),
+    /// fillbatch, overwrite, mergerandom, readrandom, multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
     /// deleterandom, ycsb-a to ycsb-f. Begin with a fill
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
     pub(crate) workloads: Vec<Workload>,
@@ -127,6 +127,10 @@ pub(crate) struct RunArgs {
     /// workloads is run, else random]
     #[arg(long, value_name = "FAMILY")]
     pub(crate) keys: Option<KeyFamily>,
+    /// How workloads draw keys: uniform, zipfian, latest, hotspot or gaussian [default: uniform, and
+    /// in those of YCSB its own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) distribution: Option<Distribution>,
     /// Threads of a workload, which is run once for each of these counts, on the same store; a fill
     /// once, with the most. readwhilewriting has its one writer on top
     #[arg(long, default_value = "1", value_name = "T,...", value_delimiter = ',')]
@@ -212,6 +216,7 @@ impl RunArgs {
             key_bytes: self.key_size.map_or(keys.default_size_bytes(), narrow),
             value_bytes: narrow(self.value_size),
             keys,
+            distribution: self.distribution,
             threads: self.threads.clone(),
             duration: self.duration,
             rate: self.rate,

@@ -147,6 +147,10 @@ impl Engine for Hosted<'_> {
         self.engine.put_batch(entries)
     }
 
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<(), EngineError> {
+        self.engine.merge(key, operand)
+    }
+
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {
         self.engine.delete(key)
     }

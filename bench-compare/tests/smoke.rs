@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use heliox_bench::{DurabilityMode, Engine, KeyFamily, KeyGen, ValueGen};
+use heliox_bench::{add_number, DurabilityMode, Engine, KeyFamily, KeyGen, ValueGen};
 use heliox_bench_compare::engines::{Setup, BUILT_IN};
 
 const KEYS: u64 = 400;
@@ -49,6 +49,14 @@ fn write(engine: &dyn Engine, model: &mut Model) {
         .collect();
     engine.put_batch(&batch).unwrap();
     model.extend(batch);
+    // Twice, and of those that are not there too.
+    for index in (0..KEYS + 100).step_by(5).chain((0..KEYS).step_by(10)) {
+        let (key, _) = entry(index, 0);
+        let operand = (index + 1).to_le_bytes();
+        engine.merge(&key, &operand).unwrap();
+        let sum = add_number(model.get(&key).map(Vec::as_slice), &operand);
+        model.insert(key, sum);
+    }
     // The last is not there.
     for index in (0..KEYS).step_by(7).chain([KEYS + 1000]) {
         let (key, _) = entry(index, 0);
@@ -69,7 +77,8 @@ fn compare(name: &str, engine: &dyn Engine, model: &Model) {
     }
     let seen = engine.multi_get(&all).unwrap();
     assert_eq!(seen.entries, model.len() as u64, "{name}");
-    assert_eq!(seen.bytes, seen.entries * (KEY_BYTES + VALUE_BYTES) as u64);
+    let bytes = model.iter().map(|(key, value)| key.len() + value.len());
+    assert_eq!(seen.bytes, bytes.sum::<usize>() as u64);
     for (from, count) in [(vec![1], 10_000), (vec![0x80], 20), (all[0].clone(), 1)] {
         let mut scanned = Vec::new();
         let mut each = |key: &[u8], value: &[u8]| scanned.push((key.to_vec(), value.to_vec()));
@@ -117,7 +126,7 @@ fn results(dir: &Path) -> Vec<serde_json::Value> {
 #[test]
 fn all_engines_run_all_workloads_and_find_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let workloads = "fillseq,fillrandom,fillbatch,overwrite,readrandom,multireadrandom,\
+    let workloads = "fillseq,fillrandom,filluniquerandom,fillbatch,overwrite,mergerandom,readrandom,multireadrandom,\
         readmissing,readwhilewriting,seekrandom,scan,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f,\
         deleterandom,readrandom";
     let line = ["--workloads", workloads, "--num", "2000", "--threads", "2"];

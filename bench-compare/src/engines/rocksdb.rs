@@ -13,9 +13,9 @@
 //! - `rocksdb-blob` is the same with all values from 64 bytes on in blob files and their garbage
 //!   collection on, and a third of the cache for values ("BlobDB").
 
-use heliox_bench::{DurabilityMode, Engine, EngineError, Seen};
+use heliox_bench::{add_number, DurabilityMode, Engine, EngineError, Seen};
 use rocksdb::{
-    BlockBasedOptions, Cache, DBCompressionType, Direction, IteratorMode, Options,
+    BlockBasedOptions, Cache, DBCompressionType, Direction, IteratorMode, MergeOperands, Options,
     WaitForCompactOptions, WriteBatch, WriteOptions, DB, DEFAULT_COLUMN_FAMILY_NAME,
 };
 
@@ -72,7 +72,19 @@ fn options(setup: &Setup, cache: &Cache) -> Options {
     options.set_level_compaction_dynamic_level_bytes(true);
     options.set_bytes_per_sync(1 << 20);
     options.set_compression_type(DBCompressionType::None);
+    options.set_merge_operator_associative("uint64add", merge);
     options
+}
+
+/// Of a value, or of the first of several operands, and the operands behind it.
+fn merge(_: &[u8], base: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+    let mut operands = operands.iter();
+    let first = match base {
+        Some(value) => value,
+        None => operands.next()?,
+    };
+    let add = |sum: Vec<u8>, operand: &[u8]| add_number(Some(&sum), operand);
+    Some(operands.fold(first.to_vec(), add))
 }
 
 fn start(
@@ -112,6 +124,10 @@ impl Engine for RocksDb {
             batch.put(key, value);
         }
         Ok(self.db.write_opt(batch, &self.write)?)
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<(), EngineError> {
+        Ok(self.db.merge_opt(key, operand, &self.write)?)
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {

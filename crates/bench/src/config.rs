@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::draw::Distribution;
 use crate::error::BenchError;
 use crate::family::KeyFamily;
 use crate::keys::KeyGen;
@@ -101,6 +102,9 @@ pub struct Config {
     pub value_bytes: usize,
     /// What the keys look like.
     pub keys: KeyFamily,
+    /// How keys are drawn, in every workload that draws some; `None`: evenly, and by YCSB's own
+    /// distributions in its workloads.
+    pub distribution: Option<Distribution>,
     /// Threads of a workload, which is run once for each of these counts; a fill once, with the most.
     /// `readwhilewriting` has its writer on top.
     pub threads: Vec<usize>,
@@ -141,6 +145,7 @@ impl Config {
             key_bytes: KeyFamily::Random.default_size_bytes(),
             value_bytes: 100,
             keys: KeyFamily::Random,
+            distribution: None,
             threads: vec![1],
             duration: None,
             rate: None,

@@ -5,6 +5,7 @@
 use std::error::Error;
 
 use crate::counters::Counters;
+use crate::merge::add_number;
 
 /// Whatever an engine says when it refuses an operation.
 pub type EngineError = Box<dyn Error + Send + Sync>;
@@ -48,6 +49,18 @@ pub trait Engine: Sync {
     /// # Errors
     /// Whatever the engine reports.
     fn put_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), EngineError>;
+
+    /// Merges an operand into a value, as [`add_number`] does. An engine that has no such call is
+    /// asked for the value and given the sum, which is not atomic: of two that merge into one key
+    /// at the same time, one may be lost.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<(), EngineError> {
+        let mut value = Vec::new();
+        let found = self.get(key, &mut value)?;
+        self.put(key, &add_number(found.then_some(&value), operand))
+    }
 
     /// Deletes a key, present or not.
     ///

@@ -3,13 +3,15 @@
 //! Threads: a store and a keyspace are shared by all workers.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliox::{Batch, Durability, KeySource, Keyspace, Options, Store};
+use heliox::{Batch, Durability, KeySource, Keyspace, MergeOperator, Options, Store};
 
 use crate::config::DurabilityMode;
 use crate::counters::{ByCause, Counters};
 use crate::engine::{Engine, EngineError, Seen};
+use crate::merge::add_number;
 
 /// The counters are at rest when they did not move for this long.
 const REST: Duration = Duration::from_millis(300);
@@ -51,6 +53,19 @@ impl DurabilityMode {
     }
 }
 
+/// What `mergerandom` merges by.
+struct Adder;
+
+impl MergeOperator for Adder {
+    fn name(&self) -> &str {
+        "uint64add"
+    }
+
+    fn merge(&self, _: &[u8], base: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
+        Some(add_number(base, operand))
+    }
+}
+
 /// An open store with the keyspace of the benchmark.
 #[derive(Clone)]
 pub struct HelioxEngine {
@@ -66,7 +81,8 @@ impl HelioxEngine {
     pub fn open(setup: &HelioxSetup) -> Result<HelioxEngine, heliox::Error> {
         let mut options = Options::new()
             .create_if_missing(true)
-            .durability(setup.durability.for_heliox());
+            .durability(setup.durability.for_heliox())
+            .merge_operator(Arc::new(Adder));
         if let Some(bytes) = setup.memory_bytes {
             options = options.memory_budget_bytes(bytes);
         }
@@ -114,6 +130,10 @@ impl Engine for HelioxEngine {
             batch.put(&self.keyspace, key, value);
         }
         Ok(self.store.write(&batch)?)
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<(), EngineError> {
+        Ok(self.keyspace.merge(key, operand)?)
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), EngineError> {

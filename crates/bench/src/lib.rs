@@ -5,7 +5,7 @@
 //!
 //! - [`KeyGen`], [`ValueGen`], [`Permutation`]: data as a pure function of an index and a seed.
 //! - [`Config`] says what to run, [`Bench`] runs it and gives one [`Row`] a workload.
-//! - [`Zipfian`], [`Scrambled`], [`Latest`]: the skewed choices of YCSB.
+//! - [`Zipfian`], [`Scrambled`], [`Latest`]: the skewed choices of YCSB; [`Distribution`] names all choices.
 //! - [`rows_to_json`], [`rows_to_text`] and [`rows_to_table`] present the rows; [`size`] reads and shows numbers.
 //!
 //! Threads: [`Bench::run`] starts its own workers and joins them before it returns; an [`Observer`]
@@ -18,6 +18,7 @@ mod counters;
 mod crew;
 mod dispenser;
 mod distribution;
+mod draw;
 mod engine;
 mod error;
 mod family;
@@ -27,6 +28,7 @@ mod inserts;
 mod keys;
 mod latency;
 mod limit;
+mod merge;
 mod mix;
 mod observer;
 mod open_loop;
@@ -50,6 +52,7 @@ mod ycsb;
 pub use config::{Config, DurabilityMode, Step};
 pub use counters::{ByCause, Counters};
 pub use distribution::{Latest, Scrambled, Zipfian};
+pub use draw::Distribution;
 pub use engine::{Engine, EngineError, Seen};
 pub use error::BenchError;
 pub use family::KeyFamily;
@@ -57,6 +60,7 @@ pub use heliox_engine::{HelioxEngine, HelioxSetup};
 pub use keys::KeyGen;
 pub use latency::Latency;
 pub use limit::LatencyLimit;
+pub use merge::add_number;
 pub use observer::{Observer, Progress, Silent};
 pub use open_loop::OpenLoop;
 pub use permutation::Permutation;

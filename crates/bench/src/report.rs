@@ -5,6 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde_json::{json, Map, Value};
 
 use crate::config::Step;
+use crate::draw::Distribution;
 use crate::open_loop::OpenLoop;
 use crate::row::Row;
 use crate::search::LimitSearch;
@@ -113,6 +114,8 @@ fn further(row: &Row) -> Value {
         "found": row.found,
         "entries_read": row.entries_read,
         "batch": row.batch,
+        "num": row.num,
+        "distribution": row.distribution.map(Distribution::name),
         "seed": row.seed,
         "open_loop": row.open_loop.map(OpenLoop::to_json),
         "writer_loop": row.writer_loop.map(OpenLoop::to_json),

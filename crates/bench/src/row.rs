@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::config::{Config, DurabilityMode, Step};
 use crate::counters::{ByCause, Counters};
+use crate::draw::Distribution;
 use crate::engine::Engine;
 use crate::error::BenchError;
 use crate::family::KeyFamily;
@@ -104,6 +105,10 @@ pub struct Row {
     pub value_size: usize,
     /// What the keys look like.
     pub keys: KeyFamily,
+    /// How keys were drawn, where that was asked for; a fill draws none.
+    pub distribution: Option<Distribution>,
+    /// How many keys the run has.
+    pub num: u64,
     /// How durable each write was.
     pub durability: DurabilityMode,
     /// The memory budget.
@@ -168,13 +173,8 @@ impl Row {
         config: &Config,
         measured: &Measured,
     ) -> Result<Row, BenchError> {
-        let Measured {
-            front,
-            background,
-            before,
-            after,
-            ..
-        } = measured;
+        let (front, background) = (&measured.front, &measured.background);
+        let (before, after) = (&measured.before, &measured.after);
         let all_calls = merged(&front.reads, &front.writes)?;
         let writes = merged(&front.writes, &background.writes)?;
         let ops = front.read_ops + front.write_ops;
@@ -202,6 +202,8 @@ impl Row {
             key_size: config.key_bytes,
             value_size: config.value_bytes,
             keys: config.keys,
+            distribution: config.distribution.filter(|_| step.workload.draws()),
+            num: config.num,
             durability: config.durability,
             memory_bytes: now.memory_bytes,
             capacity_bytes: now.capacity_bytes,

@@ -11,7 +11,7 @@ use crate::config::{Config, Step};
 use crate::control::Control;
 use crate::crew::{Account, Crew};
 use crate::dispenser::Dispenser;
-use crate::distribution::{Latest, Scrambled};
+use crate::draw::Draw;
 use crate::engine::Engine;
 use crate::error::BenchError;
 use crate::inserts::Inserts;
@@ -47,8 +47,7 @@ pub struct Bench<'e, E: Engine + ?Sized> {
     config: Config,
     keys: KeyGen,
     values: ValueGen,
-    latest: Latest,
-    hot: Scrambled,
+    draw: Draw,
     /// Keys that workloads added so far, which those after them read.
     inserts: Inserts,
 }
@@ -65,8 +64,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             engine,
             keys,
             values,
-            latest: Latest::new(config.num),
-            hot: Scrambled::new(config.num),
+            draw: Draw::new(config.num, config.distribution),
             inserts: Inserts::new(config.num),
             config,
         })
@@ -215,8 +213,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             dispenser,
             schedule: rate.map(|rate| Schedule::new(start, rate, mix2(draw_seed, 1))),
             writer_schedule: writer_rate.map(|rate| Schedule::new(start, rate, mix2(draw_seed, 2))),
-            hot: &self.hot,
-            latest: &self.latest,
+            draw: &self.draw,
             inserts: &self.inserts,
             background_stop: AtomicBool::new(false),
             deadline: duration.and_then(|duration| start.checked_add(duration)),

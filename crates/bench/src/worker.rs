@@ -15,7 +15,7 @@ use rustix::thread::set_current_timer_slack;
 
 use crate::config::Config;
 use crate::dispenser::Dispenser;
-use crate::distribution::{Latest, Scrambled};
+use crate::draw::{Distribution, Draw};
 use crate::engine::{Engine, EngineError, Seen};
 use crate::error::BenchError;
 use crate::inserts::Inserts;
@@ -44,9 +44,8 @@ pub(crate) struct Plan<'a, E: Engine + ?Sized> {
     pub(crate) order: Permutation,
     /// Draws the keys of this workload.
     pub(crate) draw_seed: u64,
-    /// The skewed choices of YCSB.
-    pub(crate) hot: &'a Scrambled,
-    pub(crate) latest: &'a Latest,
+    /// Which keys are drawn.
+    pub(crate) draw: &'a Draw,
     /// Keys added beyond the N.
     pub(crate) inserts: &'a Inserts,
     pub(crate) dispenser: Dispenser,
@@ -223,6 +222,7 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             Workload::FillSeq => self.put(op, 0),
             Workload::FillRandom | Workload::FillBatch => self.put(self.plan.order.at(op), 0),
             Workload::Overwrite => self.overwrite(op),
+            Workload::MergeRandom => self.merge(op),
             Workload::ReadRandom
             | Workload::MultiReadRandom
             | Workload::ReadMissing
@@ -243,7 +243,12 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     /// A random index for an operation.
     fn draw(&self, op: u64) -> u64 {
-        below(mix2(self.plan.draw_seed, op), self.plan.config.num)
+        self.item(Distribution::Uniform, mix2(self.plan.draw_seed, op))
+    }
+
+    /// The index that a hash draws, in a workload whose own distribution is `own`.
+    pub(crate) fn item(&self, own: Distribution, hash: u64) -> u64 {
+        self.plan.draw.item(own, hash, self.plan.inserts.count())
     }
 
     fn is_read(&self, op: u64) -> bool {
@@ -266,6 +271,15 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         let begin = self.begin();
         self.plan.engine.put(&self.key, &self.value)?;
         self.has_written(begin, 1, self.key.len() + self.value.len());
+        Ok(())
+    }
+
+    fn merge(&mut self, op: u64) -> Result<(), EngineError> {
+        self.plan.keys.key(self.draw(op), &mut self.key);
+        let operand = self.version(op).to_le_bytes();
+        let begin = self.begin();
+        self.plan.engine.merge(&self.key, &operand)?;
+        self.has_written(begin, 1, self.key.len() + operand.len());
         Ok(())
     }
 

@@ -16,6 +16,8 @@ pub enum Workload {
     FillBatch,
     /// Writes random keys of the N.
     Overwrite,
+    /// Adds numbers to the values of random keys of the N, by the engine's merge operator.
+    MergeRandom,
     /// Reads random keys of the N.
     ReadRandom,
     /// Reads random keys of the N, many in one call.
@@ -48,11 +50,12 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which help lists them.
-    pub const ALL: [Workload; 18] = [
+    pub const ALL: [Workload; 19] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::FillBatch,
         Workload::Overwrite,
+        Workload::MergeRandom,
         Workload::ReadRandom,
         Workload::MultiReadRandom,
         Workload::ReadMissing,
@@ -77,6 +80,7 @@ impl Workload {
             Workload::FillRandom => "fillrandom",
             Workload::FillBatch => "fillbatch",
             Workload::Overwrite => "overwrite",
+            Workload::MergeRandom => "mergerandom",
             Workload::ReadRandom => "readrandom",
             Workload::MultiReadRandom => "multireadrandom",
             Workload::ReadMissing => "readmissing",
@@ -123,6 +127,12 @@ impl Workload {
         )
     }
 
+    /// Whether it draws keys, by a distribution.
+    #[must_use]
+    pub const fn draws(self) -> bool {
+        !self.is_fill()
+    }
+
     /// Whether every read of it should find its key.
     #[must_use]
     pub const fn expects_found(self) -> bool {
@@ -140,6 +150,10 @@ impl FromStr for Workload {
     type Err = BenchError;
 
     fn from_str(text: &str) -> Result<Workload, BenchError> {
+        // db_bench has this name for a fill in random order that writes every key once.
+        if text == "filluniquerandom" {
+            return Ok(Workload::FillRandom);
+        }
         Workload::ALL
             .into_iter()
             .find(|workload| workload.name() == text)
@@ -162,6 +176,8 @@ mod tests {
         for workload in Workload::ALL {
             assert_eq!(workload.name().parse::<Workload>().unwrap(), workload);
         }
+        let unique = "filluniquerandom".parse::<Workload>().unwrap();
+        assert_eq!(unique, Workload::FillRandom);
         let message = "fillsec".parse::<Workload>().unwrap_err().to_string();
         assert!(message.contains("fillsec") && message.contains("readrandomwriterandom"));
     }

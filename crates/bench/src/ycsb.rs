@@ -4,6 +4,7 @@
 //! one field, so that an update writes the whole value; an operation that reads, then writes
 //! counts once. No state of its own.
 
+use crate::draw::Distribution;
 use crate::engine::{Engine, EngineError};
 use crate::mix::{below, mix2};
 use crate::worker::Worker;
@@ -50,12 +51,12 @@ impl<E: Engine + ?Sized> Worker<'_, E> {
         let plan = self.plan;
         let hash = mix2(plan.draw_seed, op);
         match kind(plan.workload, mix2(!plan.draw_seed, op)) {
-            Kind::Read => self.get(plan.hot.item(hash), 1),
-            Kind::ReadLatest => {
-                let newest = plan.latest.item(hash, plan.inserts.count());
-                self.get(newest, 1)
+            Kind::Read => self.get(self.item(Distribution::Zipfian, hash), 1),
+            Kind::ReadLatest => self.get(self.item(Distribution::Latest, hash), 1),
+            Kind::Update => {
+                let index = self.item(Distribution::Zipfian, hash);
+                self.put(index, self.version(op))
             }
-            Kind::Update => self.put(plan.hot.item(hash), self.version(op)),
             Kind::Insert => {
                 let index = plan.inserts.claim();
                 self.put(index, 0)?;
@@ -64,10 +65,10 @@ impl<E: Engine + ?Sized> Worker<'_, E> {
             }
             Kind::Scan => {
                 let entries = 1 + below(mix2(hash, op), SCAN_ENTRIES_MAX);
-                self.scan(plan.hot.item(hash), entries as usize)
+                self.scan(self.item(Distribution::Zipfian, hash), entries as usize)
             }
             Kind::ReadModifyWrite => {
-                let index = plan.hot.item(hash);
+                let index = self.item(Distribution::Zipfian, hash);
                 self.get(index, 0)?;
                 self.put(index, self.version(op))
             }

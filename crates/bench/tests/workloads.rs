@@ -7,8 +7,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use heliox_bench::{
-    rows_to_json, rows_to_table, Bench, BenchError, ByCause, Config, Counters, Engine, EngineError,
-    KeyFamily, KeyGen, Row, Seen, Silent, Workload,
+    rows_to_json, rows_to_table, Bench, BenchError, ByCause, Config, Counters, Distribution,
+    Engine, EngineError, KeyFamily, KeyGen, Row, Seen, Silent, ValueGen, Workload,
 };
 
 /// A map that counts; every put is said to cost twice its bytes.
@@ -493,4 +493,75 @@ fn the_workloads_of_ycsb_find_what_they_read_and_insert_what_they_add() {
     // Of workload F every operation reads, and half of them write what they read.
     assert_eq!(rows[6].reads.calls, 3000);
     assert!((1350..1650).contains(&rows[6].writes.calls));
+}
+
+#[test]
+fn merges_add_to_the_values_of_the_set() {
+    let engine = MapEngine::default();
+    let one = Config {
+        threads: vec![1],
+        ..config(&[Workload::FillSeq, Workload::MergeRandom])
+    };
+    let rows = run(&engine, one);
+    assert_eq!((rows[1].ops, rows[1].writes.calls), (3000, 3000));
+    assert_eq!(rows[1].user_bytes, 3000 * (16 + 8));
+    // Without a merge operator each is a get and a put.
+    assert_eq!(engine.gets.load(Ordering::Relaxed), 3000);
+    assert_eq!(engine.puts.load(Ordering::Relaxed), 6000);
+    assert_eq!(engine.new_keys.load(Ordering::Relaxed), 3000);
+    let values = ValueGen::new(100, 1);
+    let changed = (0..3000).filter(|index| {
+        let (found, filled) = (value_of(&engine, *index), value(&values, *index));
+        assert_eq!(found[8..], filled[8..], "{index}");
+        found != filled
+    });
+    let changed = changed.count();
+    assert!((1800..2000).contains(&changed), "{changed}");
+}
+
+fn value(values: &ValueGen, index: u64) -> Vec<u8> {
+    let mut value = Vec::new();
+    values.value(index, 0, &mut value);
+    value
+}
+
+fn value_of(engine: &MapEngine, index: u64) -> Vec<u8> {
+    let generator = KeyGen::new(KeyFamily::Random, 16, 1).unwrap();
+    let mut key = Vec::new();
+    generator.key(index, &mut key);
+    engine.map.lock().unwrap().get(&key).cloned().unwrap()
+}
+
+#[test]
+fn a_distribution_holds_for_every_workload_that_draws() {
+    for (workload, draws) in [(Workload::Overwrite, 3000.0), (Workload::YcsbA, 1500.0)] {
+        let engine = MapEngine::default();
+        let distribution = Some(Distribution::Hotspot);
+        let rows = run(
+            &engine,
+            Config {
+                distribution,
+                ..config(&[Workload::FillSeq, workload])
+            },
+        );
+        assert_eq!(
+            (rows[0].distribution, rows[1].distribution),
+            (None, distribution)
+        );
+        let values = ValueGen::new(100, 1);
+        let changed = |indices: std::ops::Range<u64>| {
+            let count = (indices.end - indices.start) as f64;
+            let changed = |index: &u64| value_of(&engine, *index) != value(&values, *index);
+            indices.filter(changed).count() as f64 / count
+        };
+        // Of 600 keys with 80 % of the draws, and of 2,400 with 20 %, those that were not missed.
+        for (indices, share) in [(0..600, 0.8), (600..3000, 0.2)] {
+            let each = draws * share / (indices.end - indices.start) as f64;
+            let (found, expected) = (changed(indices), 1.0 - (-each).exp());
+            assert!(
+                (found - expected).abs() < 0.05,
+                "{workload}: {found} {expected}"
+            );
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use heliox::KeySource;
-use heliox_bench::{DurabilityMode, KeyFamily, LatencyLimit, Workload};
+use heliox_bench::{Distribution, DurabilityMode, KeyFamily, LatencyLimit, Workload};
 
 use heliox_bench::size::{parse_count, parse_duration, parse_period, parse_size};
 
@@ -333,8 +333,8 @@ pub(crate) struct BenchArgs {
     /// The directory of the store; made if missing
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    /// What to run, in order: fillseq, fillrandom, fillbatch, overwrite, readrandom,
-    /// multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
+    /// What to run, in order: fillseq, fillrandom (each key once: filluniquerandom is the same),
+    /// fillbatch, overwrite, mergerandom, readrandom, multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
     /// deleterandom, ycsb-a to ycsb-f
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
     pub(crate) workload: Vec<Workload>,
@@ -350,6 +350,10 @@ pub(crate) struct BenchArgs {
     /// What the keys look like: random, sequential, ycsb or url
     #[arg(long, default_value = "random", value_name = "FAMILY")]
     pub(crate) keys: KeyFamily,
+    /// How workloads draw keys: uniform, zipfian, latest, hotspot or gaussian [default: uniform, and
+    /// in those of YCSB its own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) distribution: Option<Distribution>,
     /// Threads of a workload, which is run once for each of these counts, on the same store; a fill
     /// once, with the most. readwhilewriting has its one writer on top
     #[arg(long, default_value = "1", value_name = "T,...", value_delimiter = ',')]

@@ -56,6 +56,7 @@ pub(crate) fn config(args: &BenchArgs) -> Config {
         key_bytes: args.key_size.map_or(args.keys.default_size_bytes(), narrow),
         value_bytes: narrow(args.value_size),
         keys: args.keys,
+        distribution: args.distribution,
         threads: args.threads.clone(),
         duration: args.duration,
         rate: args.rate,

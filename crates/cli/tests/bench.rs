@@ -25,7 +25,7 @@ fn bench(place: &Place, more: &[&str]) -> Value {
 #[test]
 fn all_workloads_run_and_are_reported() {
     let place = Place::empty();
-    let list = "fillseq,fillrandom,overwrite,readrandom,readmissing,readwhilewriting,\
+    let list = "fillseq,fillrandom,overwrite,mergerandom,readrandom,readmissing,readwhilewriting,\
                 readrandomwriterandom,seekrandom,scan";
     let options = [
         "--workload",
@@ -61,9 +61,9 @@ fn all_workloads_run_and_are_reported() {
         "{}",
         rows[0]
     );
-    assert!(rows[3]["write_amplification"].is_null());
+    assert!(rows[4]["write_amplification"].is_null());
     assert_eq!(
-        (&rows[3]["found"], &rows[4]["found"]),
+        (&rows[4]["found"], &rows[5]["found"]),
         (&2000.into(), &0.into())
     );
 }

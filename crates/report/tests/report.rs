@@ -150,6 +150,7 @@ fn the_raw_device_has_a_table_of_its_own_and_is_no_engine() {
 fn what_was_run_in_several_ways_is_not_put_together() {
     let mut large = row("heliox", "fillseq", 1, 1, 30.0);
     large["value_size"] = json!(4000);
+    large["distribution"] = json!("hotspot");
     let mut offered = row("heliox", "overwrite", 1, 1, 50.0);
     offered["open_loop"] = json!({ "rate": 71, "offered_ops_per_s": 70.5, "keeps_up": false });
     let rows = [
@@ -164,7 +165,7 @@ fn what_was_run_in_several_ways_is_not_put_together() {
     for (name, speed) in [
         ("value size 400, 1 thread", "10"),
         ("value size 400, time 2, 1 thread", "20"),
-        ("value size 4000, 1 thread", "30"),
+        ("value size 4000, distribution hotspot, 1 thread", "30"),
         ("value size 400, 4 threads", "40"),
     ] {
         assert!(
