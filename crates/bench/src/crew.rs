@@ -16,6 +16,7 @@ use crate::gate::Gate;
 use crate::observer::{Observer, Progress};
 use crate::open_loop::Schedule;
 use crate::tally::Tally;
+use crate::usage::{UsageSeries, Used};
 use crate::worker::{Plan, Worker};
 
 /// How often an observer is told about progress.
@@ -43,6 +44,8 @@ pub(crate) struct Account {
     pub(crate) background: Tally,
     /// The longest gap of the control loop.
     pub(crate) control: Option<Duration>,
+    /// What the process used, second by second.
+    pub(crate) used: Vec<Used>,
 }
 
 impl Crew {
@@ -85,7 +88,7 @@ impl Crew {
             let control = self.control.as_ref();
             let control = control.map(|control| scope.spawn(|| control.run(stop)));
             let writer = workers.split_off(self.threads.min(workers.len()));
-            watch(plan, &workers, start, observer);
+            let used = watch(plan, &workers, start, observer);
             stop.store(true, Ordering::Relaxed);
             let front = join(workers, start);
             let background = join(writer, start);
@@ -97,6 +100,7 @@ impl Crew {
                 front: front?,
                 background: background?,
                 control: gap.transpose()?,
+                used: used?,
             })
         })
     }
@@ -125,10 +129,13 @@ fn watch<E: Engine + ?Sized>(
     workers: &[Handle<'_>],
     start: Instant,
     observer: &mut dyn Observer,
-) {
+) -> Result<Vec<Used>, BenchError> {
     let mut told = start;
+    let mut used = UsageSeries::begin();
     while !workers.iter().all(ScopedJoinHandle::is_finished) {
-        thread::park_timeout(PROGRESS_EVERY);
+        let left = used.as_ref().map(|used| used.left(start.elapsed()));
+        thread::park_timeout(left.unwrap_or(PROGRESS_EVERY).min(PROGRESS_EVERY));
+        used = used.and_then(|mut used| used.look(start.elapsed()).map(|()| used));
         if told.elapsed() < PROGRESS_EVERY {
             // A worker that says it is done is finished a moment later.
             thread::yield_now();
@@ -143,6 +150,7 @@ fn watch<E: Engine + ?Sized>(
             elapsed: start.elapsed(),
         });
     }
+    used?.end(start.elapsed())
 }
 
 fn join(handles: Vec<Handle<'_>>, start: Instant) -> Result<Tally, BenchError> {

@@ -81,6 +81,30 @@ impl Latency {
             .collect()
     }
 
+    /// How many calls took how long, as (microseconds, calls): up to so many microseconds, and longer
+    /// than those of the bucket before. Bounds are 1, 2 and 5 times a power of ten; from the first
+    /// bucket that has calls to the last one.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<(f64, u64)> {
+        let bounds = (2..13).flat_map(|power| [1, 2, 5].map(|step| step * 10u64.pow(power)));
+        let mut calls: Vec<(u64, u64)> = bounds.map(|bound| (bound, 0)).collect();
+        for value in self.histogram.iter_recorded() {
+            let nanos = value.value_iterated_to();
+            // A value stands for those that share its first digits, so that one at a bound is it.
+            let nanos = self.histogram.lowest_equivalent(nanos);
+            let place = calls.partition_point(|(bound, _)| *bound < nanos);
+            if let Some((_, count)) = calls.get_mut(place) {
+                *count += value.count_at_value();
+            }
+        }
+        let has = |bucket: &(u64, u64)| bucket.1 > 0;
+        let first = calls.iter().position(has).unwrap_or(calls.len());
+        let end = calls.iter().rposition(has).map_or(first, |last| last + 1);
+        let told = calls.into_iter().take(end).skip(first);
+        told.map(|(bound, count)| (bound as f64 / 1000.0, count))
+            .collect()
+    }
+
     /// The mean, in microseconds; 0 without calls.
     #[must_use]
     pub fn mean_us(&self) -> f64 {
@@ -154,5 +178,20 @@ mod tests {
         latency.record(Duration::from_secs(1 << 40));
         assert_eq!(latency.calls(), 2);
         close(latency.max_us(), 3.6e9);
+    }
+
+    #[test]
+    fn calls_are_counted_in_buckets() {
+        let mut latency = Latency::new().unwrap();
+        assert!(latency.buckets().is_empty());
+        for nanos in [900, 1000, 1001, 2000, 2100, 60_000, 3_600_000_000_000] {
+            latency.record(Duration::from_nanos(nanos));
+        }
+        let told = latency.buckets();
+        let expected = [(1.0, 2), (2.0, 2), (5.0, 1), (10.0, 0)];
+        assert_eq!(told[..4], expected);
+        assert_eq!(told[6], (100.0, 1));
+        assert_eq!(told.last(), Some(&(5e9, 1)));
+        assert_eq!(told.iter().map(|(_, calls)| calls).sum::<u64>(), 7);
     }
 }

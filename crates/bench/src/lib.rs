@@ -44,6 +44,7 @@ mod summary;
 mod system;
 mod tally;
 mod url;
+mod usage;
 mod values;
 mod worker;
 mod workload;

@@ -103,6 +103,7 @@ fn further(row: &Row) -> Value {
     json!({
         "kernel_write_bytes": row.kernel_write_bytes,
         "cpu_seconds": row.cpu_seconds,
+        "cpu_us_per_op": row.cpu_us_per_op,
         "control_stall_ms": row.control_stall_ms,
         "settle_seconds": row.settle_seconds,
         "kernel_write_amplification": row.kernel_write_amplification,
@@ -123,7 +124,11 @@ fn further(row: &Row) -> Value {
         "reads": calls(&row.reads),
         "writes": calls(&row.writes),
         "ops_by_second": row.ops_by_second,
+        "read_bytes_by_second": row.read_bytes_by_second,
+        "write_bytes_by_second": row.write_bytes_by_second,
+        "cpu_seconds_by_second": row.cpu_seconds_by_second,
         "percentiles_us": row.percentiles_us,
+        "calls_by_latency": row.calls_by_latency,
     })
 }
 
@@ -166,6 +171,7 @@ pub fn rows_to_table(rows: &[Row]) -> String {
         "write amp",
         "reads/op",
         "index B/obj",
+        "cpu us/op",
     ]);
     let swept = rows.windows(2).any(|two| match two {
         [one, other] => one.threads != other.threads,
@@ -216,6 +222,7 @@ fn cells(row: &Row, swept: bool) -> Vec<Cell> {
     cells.push(right(optional(row.write_amplification, 3)));
     cells.push(right(format!("{:.3}", row.media_reads_per_op)));
     cells.push(right(optional(row.index_bytes_per_object, 2)));
+    cells.push(right(optional(row.cpu_us_per_op, 2)));
     cells
 }
 

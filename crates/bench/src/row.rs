@@ -15,6 +15,7 @@ use crate::search::LimitSearch;
 use crate::summary::CallSummary;
 use crate::system::ProcessUsage;
 use crate::tally::Tally;
+use crate::usage::Used;
 use crate::workload::Workload;
 
 /// What engine and kernel had counted at one moment.
@@ -48,6 +49,8 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     /// The longest gap of the control loop, where one ran.
     pub(crate) control: Option<Duration>,
+    /// What the process used, second by second.
+    pub(crate) used: Vec<Used>,
     /// How the load went that was offered at a rate, to the threads and to the further writer.
     pub(crate) open_loop: Option<OpenLoop>,
     pub(crate) writer_loop: Option<OpenLoop>,
@@ -143,6 +146,8 @@ pub struct Row {
     pub kernel_read_bytes: u64,
     /// Processor time of all threads, settling included.
     pub cpu_seconds: f64,
+    /// The same for each operation, in microseconds; `None` without operations.
+    pub cpu_us_per_op: Option<f64>,
     /// Time to make everything durable afterwards; not part of `seconds`.
     pub settle_seconds: f64,
     /// Reading calls alone, the background writer's aside.
@@ -161,8 +166,16 @@ pub struct Row {
     pub seed: u64,
     /// The latencies of all calls of the threads asked for, as (percent, microseconds), see [`Latency::percentiles_us`].
     pub percentiles_us: Vec<(f64, f64)>,
+    /// How many of these calls took how long: up to so many microseconds, and longer than the one before.
+    pub calls_by_latency: Vec<(f64, u64)>,
     /// Operations completed in each second; the last one is as long as `seconds` leaves.
     pub ops_by_second: Vec<u64>,
+    /// Bytes that the kernel says this process fetched from storage in each of these seconds.
+    pub read_bytes_by_second: Vec<u64>,
+    /// Bytes that the kernel says it sent there.
+    pub write_bytes_by_second: Vec<u64>,
+    /// Processor time of all threads in each of these seconds.
+    pub cpu_seconds_by_second: Vec<f64>,
 }
 
 impl Row {
@@ -182,8 +195,9 @@ impl Row {
         let user_bytes = front.user_bytes + background.user_bytes;
         let written = after.counters.written.since(&before.counters.written);
         let read = after.counters.read.since(&before.counters.read);
-        let (usage, usage_before) = (&after.usage, &before.usage);
-        let kernel_written = usage.write_bytes.saturating_sub(usage_before.write_bytes);
+        let (usage, earlier) = (&after.usage, &before.usage);
+        let cpu_seconds = usage.cpu_seconds - earlier.cpu_seconds;
+        let kernel_written = usage.write_bytes.saturating_sub(earlier.write_bytes);
         let (now, then) = (&after.counters, &before.counters);
         let reads = now.foreground_reads.saturating_sub(then.foreground_reads);
         Ok(Row {
@@ -219,8 +233,9 @@ impl Row {
             peak_rss_bytes: usage.peak_rss_bytes,
             kernel_write_bytes: kernel_written,
             kernel_write_amplification: per(kernel_written, user_bytes),
-            kernel_read_bytes: usage.read_bytes.saturating_sub(usage_before.read_bytes),
-            cpu_seconds: usage.cpu_seconds - usage_before.cpu_seconds,
+            kernel_read_bytes: usage.read_bytes.saturating_sub(earlier.read_bytes),
+            cpu_seconds,
+            cpu_us_per_op: (ops > 0).then(|| cpu_seconds * 1e6 / ops as f64),
             settle_seconds: measured.settled.as_secs_f64(),
             reads: CallSummary::of(&front.reads),
             writes: CallSummary::of(&writes),
@@ -230,7 +245,11 @@ impl Row {
             batch: config.keys_per_call(step.workload),
             seed: config.seed,
             percentiles_us: all_calls.percentiles_us(),
+            calls_by_latency: all_calls.buckets(),
             ops_by_second: front.series.ops_by_second(),
+            read_bytes_by_second: by_second(measured, |used| used.read_bytes),
+            write_bytes_by_second: by_second(measured, |used| used.write_bytes),
+            cpu_seconds_by_second: by_second(measured, |used| used.cpu_seconds),
         })
     }
 
@@ -299,6 +318,11 @@ fn merged(one: &Latency, other: &Latency) -> Result<Latency, BenchError> {
     let mut both = one.clone();
     both.merge(other)?;
     Ok(both)
+}
+
+/// A part of what was used, for each second.
+fn by_second<T>(measured: &Measured, part: fn(&Used) -> T) -> Vec<T> {
+    measured.used.iter().map(part).collect()
 }
 
 fn rate(ops: u64, seconds: f64) -> f64 {

@@ -235,6 +235,7 @@ fn measured<E: Engine + ?Sized>(
         front,
         background,
         control,
+        used,
     } = account;
     // In the open loop the wait for what was next due belongs to the time.
     let until = plan.deadline.filter(|_| plan.schedule.is_some());
@@ -253,6 +254,7 @@ fn measured<E: Engine + ?Sized>(
         background,
         elapsed,
         control,
+        used,
         open_loop,
         writer_loop,
         settled,

@@ -565,3 +565,27 @@ fn a_distribution_holds_for_every_workload_that_draws() {
         }
     }
 }
+
+#[test]
+fn a_row_tells_what_each_second_took() {
+    let duration = Some(Duration::from_millis(1100));
+    let engine = MapEngine::default();
+    let list = config(&[Workload::FillSeq, Workload::ReadRandom]);
+    let row = run(&engine, Config { duration, ..list }).remove(1);
+    let json = &rows_to_json(std::slice::from_ref(&row))[0];
+    let seconds = row.cpu_seconds_by_second.len();
+    assert!(
+        seconds >= 2 && row.ops_by_second.len() <= seconds,
+        "{seconds}"
+    );
+    for name in ["read_bytes", "write_bytes", "cpu_seconds"] {
+        let series = json[format!("{name}_by_second")].as_array().unwrap();
+        assert_eq!(series.len(), seconds, "{name}");
+    }
+    let cpu: f64 = row.cpu_seconds_by_second.iter().sum();
+    assert!(cpu > 0.0 && cpu <= row.cpu_seconds, "{cpu} {row:?}");
+    let each = row.cpu_seconds * 1e6 / row.ops as f64;
+    assert_eq!(row.cpu_us_per_op, Some(each));
+    let calls = row.calls_by_latency.iter().map(|(_, calls)| calls);
+    assert_eq!(calls.sum::<u64>(), row.reads.calls);
+}

@@ -12,8 +12,8 @@ use crate::row::Row;
 
 /// Lines in one chart; more could not be told apart.
 const LINES_MAX: usize = 6;
-/// Points of a line over time; more are taken together.
-const TIME_POINTS_MAX: usize = 200;
+/// Points of a line over time; more are taken together. Ten minutes are shown second by second.
+const TIME_POINTS_MAX: usize = 600;
 /// Of the last second of a run this share must have passed for it to be shown.
 const LAST_SECOND_MIN: f64 = 0.5;
 /// Shortest latency that is told from none: a nanosecond.
@@ -37,7 +37,18 @@ pub(crate) struct Plot {
 const SPEED_NOTE: &str = "Medians of the repeats.";
 const LATENCY_NOTE: &str = "How long a call took at most, for a share of all calls: each step to \
      the right is a tenth of the calls of the step before. Of the repeat with the median speed.";
-const TIME_NOTE: &str = "Operations completed in each second. Of the repeat with the median speed.";
+const BUCKETS_NOTE: &str =
+    "Share of the calls that took so long, and longer than the bar above says. \
+     Of the repeat with the median speed.";
+const TIME_NOTE: &str =
+    "Operations completed in each second (of a run of more than ten minutes, the \
+     mean of a few seconds). Of the repeat with the median speed.";
+const TRAFFIC_NOTE: &str = "MiB that the kernel fetched from storage for the process, or sent there, in \
+     each second; what an engine leaves in the page cache is told when it becomes dirty. Of the repeat \
+     with the median speed.";
+const CPU_NOTE: &str =
+    "Seconds of processor time of all threads, those of the benchmark included, in \
+     each second: how many processors were busy. Of the repeat with the median speed.";
 const AMPLIFICATION_NOTE: &str =
     "Bytes written to media for each byte of keys and values. Medians of the repeats.";
 const SPACE_NOTE: &str =
@@ -57,7 +68,14 @@ pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
             speed_bars(cases, &groups, &SPEED),
         )?,
         section("Latency", LATENCY_NOTE, each(&lines, latency))?,
+        section(
+            "Latency distribution",
+            BUCKETS_NOTE,
+            buckets(cases, &groups),
+        )?,
         section("Speed over time", TIME_NOTE, each(&lines, over_time))?,
+        section("Device traffic over time", TRAFFIC_NOTE, traffic(&lines))?,
+        section("Processors over time", CPU_NOTE, each(&lines, processors))?,
         section("Scaling over threads", SCALING_NOTE, scaling(cases))?,
         section(
             "Write amplification",
@@ -87,6 +105,8 @@ pub(crate) fn of_two(old: &[Case], new: &[Case]) -> Result<Vec<Section>, ReportE
         )?,
         section("Latency", LATENCY_NOTE, each(&pairs, latency))?,
         section("Speed over time", TIME_NOTE, each(&pairs, over_time))?,
+        section("Device traffic over time", TRAFFIC_NOTE, traffic(&pairs))?,
+        section("Processors over time", CPU_NOTE, each(&pairs, processors))?,
         section(
             "Write amplification",
             AMPLIFICATION_NOTE,
@@ -212,7 +232,42 @@ fn latency(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
 }
 
 fn over_time(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
-    let (legend, told) = told(chart, seconds);
+    let told = told(chart, |row| seconds(row, &row.ops_by_second));
+    time_chart(&chart.title, "operations a second", told)
+}
+
+fn processors(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
+    let told = told(chart, |row| seconds(row, &row.cpu_seconds_by_second));
+    time_chart(&chart.title, "processors", told)
+}
+
+/// A chart of what was read and one of what was written; none of what no engine did.
+fn traffic(charts: &[LinesOf<'_>]) -> Plots {
+    type Series = fn(&Row) -> &[f64];
+    let kinds: [(&str, Series); 2] = [
+        ("read", |row| &row.read_bytes_by_second),
+        ("written", |row| &row.write_bytes_by_second),
+    ];
+    let plots = charts.iter().flat_map(|chart| {
+        kinds.iter().map(|(kind, series)| {
+            let told = told(chart, |row| {
+                let bytes = seconds(row, series(row)).into_iter();
+                bytes.map(|(x, y)| (x, y / f64::from(1 << 20))).collect()
+            });
+            if all(&told.1).all(|(_, y)| y == 0.0) {
+                return Ok(None);
+            }
+            time_chart(&format!("{}, {kind}", chart.title), "MiB a second", told)
+        })
+    });
+    plots.filter_map(Result::transpose).collect()
+}
+
+fn time_chart(
+    title: &str,
+    what: &str,
+    (legend, told): (Vec<(String, usize)>, Vec<Line>),
+) -> Result<Option<Plot>, ReportError> {
     if told.is_empty() {
         return Ok(None);
     }
@@ -221,22 +276,44 @@ fn over_time(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
         all(&told).map(|(x, _)| x).fold(0.0, f64::max),
         plain,
     );
-    let y = Axis::linear(
-        "operations a second",
-        all(&told).map(|(_, y)| y).fold(0.0, f64::max),
-        count,
-    );
-    let svg = lines(&chart.title, x, y, &told)?;
-    Ok(Some(plot(&chart.title, legend, svg)))
+    let y = Axis::linear(what, all(&told).map(|(_, y)| y).fold(0.0, f64::max), count);
+    let svg = lines(title, x, y, &told)?;
+    Ok(Some(plot(title, legend, svg)))
+}
+
+/// How the calls are spread over latencies: a chart for each case.
+fn buckets(cases: &[Case], groups: &[Group<'_>]) -> Plots {
+    let labels = colours(cases, groups);
+    let told = groups.iter().flat_map(|group| {
+        let case = |(label, case): &(String, &Case)| {
+            (group.title.clone(), label.clone(), case.typical().cloned())
+        };
+        group.cases.iter().map(case).collect::<Vec<_>>()
+    });
+    let charts = told.filter_map(|(title, label, row)| {
+        let calls = row?.calls_by_latency;
+        let all: f64 = calls.iter().map(|(_, calls)| calls).sum();
+        let bars = calls.iter().map(|(micros, calls)| {
+            let name = format!("up to {}", time(*micros));
+            bar(
+                &name,
+                colour(&labels, &label, 0),
+                calls / all.max(1.0),
+                percent,
+            )
+        });
+        bar_chart(&format!("{title}, {label}"), bars.collect())
+    });
+    charts.collect()
 }
 
 fn all(lines: &[Line]) -> impl Iterator<Item = (f64, f64)> + '_ {
     lines.iter().flat_map(|line| line.points.iter().copied())
 }
 
-/// Speeds of a row at the middles of their seconds; many are taken together.
-fn seconds(row: &Row) -> Vec<(f64, f64)> {
-    let mut speeds = row.ops_by_second.clone();
+/// Figures of a row by second at the middles of their seconds; many are taken together.
+fn seconds(row: &Row, series: &[f64]) -> Vec<(f64, f64)> {
+    let mut speeds = series.to_vec();
     let whole = speeds.len().saturating_sub(1);
     // The last one is as long as the run has left.
     let part = row
@@ -437,8 +514,22 @@ fn count(number: f64) -> String {
     }
 }
 
+/// A share with two digits, however small.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        x if x >= 9.95 => format!("{x:.0} %"),
+        x if x <= 0.0 => "0".to_owned(),
+        x => {
+            let decimals = 1 - x.log10().floor() as i32;
+            format!("{x:.*} %", decimals.max(0) as usize)
+        }
+    }
+}
+
 /// A round number without decimals that say nothing.
 fn plain(number: f64) -> String {
-    let text = format!("{number:.2}");
+    let decimals = if number < 1.0 { 4 } else { 2 };
+    let text = format!("{number:.decimals$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -54,6 +54,10 @@ struct Raw {
     disk_bytes: Option<f64>,
     peak_rss_bytes: Option<f64>,
     ops_by_second: Option<Vec<f64>>,
+    read_bytes_by_second: Option<Vec<f64>>,
+    write_bytes_by_second: Option<Vec<f64>>,
+    cpu_seconds_by_second: Option<Vec<f64>>,
+    calls_by_latency: Option<Vec<(f64, f64)>>,
     percentiles_us: Option<Vec<(f64, f64)>>,
     mean_us: Option<f64>,
     p95_us: Option<f64>,
@@ -96,6 +100,11 @@ pub(crate) struct Row {
     pub(crate) peak_rss_bytes: Option<f64>,
     /// Empty in files of earlier versions.
     pub(crate) ops_by_second: Vec<f64>,
+    pub(crate) read_bytes_by_second: Vec<f64>,
+    pub(crate) write_bytes_by_second: Vec<f64>,
+    pub(crate) cpu_seconds_by_second: Vec<f64>,
+    /// (microseconds, calls) of the buckets; empty in files of earlier versions.
+    pub(crate) calls_by_latency: Vec<(f64, f64)>,
     /// (percent, microseconds); empty in files of earlier versions.
     pub(crate) percentiles_us: Vec<(f64, f64)>,
 }
@@ -223,6 +232,10 @@ impl Results {
             disk_bytes: raw.disk_bytes,
             peak_rss_bytes: raw.peak_rss_bytes,
             ops_by_second: raw.ops_by_second.unwrap_or_default(),
+            read_bytes_by_second: raw.read_bytes_by_second.unwrap_or_default(),
+            write_bytes_by_second: raw.write_bytes_by_second.unwrap_or_default(),
+            cpu_seconds_by_second: raw.cpu_seconds_by_second.unwrap_or_default(),
+            calls_by_latency: raw.calls_by_latency.unwrap_or_default(),
             percentiles_us: raw.percentiles_us.unwrap_or_default(),
         });
         Ok(())
@@ -281,18 +294,34 @@ fn check(raw: &Raw) -> Result<(), String> {
             return Err(format!("{name} is {figure}: expected 0 to {LARGEST:e}"));
         }
     }
-    let seconds = raw.ops_by_second.iter().flatten();
-    if let Some(ops) = seconds.copied().find(|ops| !(0.0..=LARGEST).contains(ops)) {
-        return Err(format!(
-            "ops_by_second holds {ops}: expected 0 to {LARGEST:e}"
-        ));
-    }
+    check_series(raw)?;
     for (percent, micros) in raw.percentiles_us.iter().flatten() {
         if !(0.0..100.0).contains(percent) || !(0.0..=LARGEST).contains(micros) {
             return Err(format!(
                 "percentiles_us holds [{percent}, {micros}]: expected a percentage below 100 and \
                  microseconds from 0 to {LARGEST:e}"
             ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses lists of figures that cannot be.
+fn check_series(raw: &Raw) -> Result<(), String> {
+    let calls = raw.calls_by_latency.iter().flatten();
+    let calls: Vec<f64> = calls
+        .flat_map(|(micros, calls)| [*micros, *calls])
+        .collect();
+    for (name, series) in [
+        ("ops_by_second", &raw.ops_by_second),
+        ("read_bytes_by_second", &raw.read_bytes_by_second),
+        ("write_bytes_by_second", &raw.write_bytes_by_second),
+        ("cpu_seconds_by_second", &raw.cpu_seconds_by_second),
+        ("calls_by_latency", &Some(calls)),
+    ] {
+        let impossible = |figure: &&f64| !(0.0..=LARGEST).contains(*figure);
+        if let Some(figure) = series.iter().flatten().find(impossible) {
+            return Err(format!("{name} holds {figure}: expected 0 to {LARGEST:e}"));
         }
     }
     Ok(())

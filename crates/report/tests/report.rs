@@ -17,7 +17,9 @@ fn row(engine: &str, workload: &str, threads: u64, repeat: u64, ops_per_s: f64) 
         "memory_bytes": 134_217_728, "write_amplification": 1.25, "kernel_read_bytes": 4_096_000,
         "cpu_seconds": 0.5, "index_bytes_per_object": 11.5, "objects": 1000,
         "disk_bytes": 500_000, "peak_rss_bytes": 2_000_000, "memory_limit": "cgroup",
-        "ops_by_second": [300, 250, 280, 170], "percentiles_us": percentiles,
+        "ops_by_second": [300, 250, 280, 170], "cpu_seconds_by_second": [1.5, 1.25, 1.0, 0.5],
+        "write_bytes_by_second": [2_097_152, 0, 1, 2], "read_bytes_by_second": [0, 0, 0, 0],
+        "calls_by_latency": [[2, 900], [5, 99], [10, 1]], "percentiles_us": percentiles,
         "field_of_a_later_version": { "x": [1] },
     })
 }
@@ -286,22 +288,39 @@ fn the_page_has_every_series_and_refers_to_nothing_outside() {
     for title in [
         "Operations a second",
         "Latency",
+        "Latency distribution",
         "Speed over time",
+        "Device traffic over time",
+        "Processors over time",
         "Scaling over threads",
         "Write amplification",
         "Memory and space",
     ] {
         assert!(html.contains(&format!("<h2>{title}</h2>")), "{title}");
     }
-    // A line for each of the two engines, in charts of latency and of time for each of the two
-    // workloads and numbers of threads, and in those of scaling for each workload.
+    // A line for each of the two engines, in charts of latency and of speed, writes and processors
+    // over time for each of the two workloads and numbers of threads, and in those of scaling for
+    // each workload. Nothing was read, of which there is no chart.
     let lines = html.split("<polyline ").skip(1).filter(|tag| {
         let tag = tag.split('>').next().unwrap();
         !tag.contains("stroke=\"#E4E4E4\"")
     });
-    assert_eq!(lines.count(), 2 * (4 + 4 + 2));
-    // With those of bars: four of speed, four of amplification, three of memory and space.
-    assert_eq!(html.matches("<figure>").count(), (4 + 4 + 2) + 4 + 4 + 3);
+    assert_eq!(lines.count(), 2 * (4 + 3 * 4 + 2));
+    // With those of bars: four of speed, four of amplification, eight of the distribution, three of
+    // memory and space.
+    assert_eq!(
+        html.matches("<figure>").count(),
+        (4 + 3 * 4 + 2) + 4 + 4 + 8 + 3
+    );
+    for part in [
+        "fillseq, 1 thread, written",
+        "up to 5 us",
+        "9.9 %",
+        "0.10 %",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("thread, read<"));
     assert!(html.contains("ycsb-a, 4 threads") && html.contains("fillseq, 1 thread<"));
 }
 
@@ -333,6 +352,10 @@ fn a_file_of_an_earlier_version_is_shown_without_the_plots_it_cannot_have() {
     let fields = old.as_object_mut().unwrap();
     for name in [
         "ops_by_second",
+        "read_bytes_by_second",
+        "write_bytes_by_second",
+        "cpu_seconds_by_second",
+        "calls_by_latency",
         "percentiles_us",
         "repeat",
         "kernel_read_bytes",
@@ -416,6 +439,9 @@ fn what_is_no_file_of_results_is_refused_with_place_and_advice() {
     wrong["ops_by_second"] = json!([1, -2]);
     assert!(refused(&json!([wrong]).to_string()).contains("ops_by_second holds -2"));
     wrong["ops_by_second"] = json!([]);
+    wrong["calls_by_latency"] = json!([[1, -7]]);
+    assert!(refused(&json!([wrong]).to_string()).contains("calls_by_latency holds -7"));
+    wrong["calls_by_latency"] = json!([]);
     wrong["percentiles_us"] = json!([[100.0, 3.0]]);
     assert!(refused(&json!([wrong]).to_string()).contains("percentiles_us holds [100, 3]"));
 }
