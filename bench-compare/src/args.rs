@@ -108,7 +108,7 @@ pub(crate) struct RunArgs {
     pub(crate) engines: Vec<String>,
     /// What to run, in order: fillseq, fillrandom (each key once: filluniquerandom is the same),
     /// fillbatch, overwrite, mergerandom, readrandom, multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
-    /// deleterandom, ycsb-a to ycsb-f. Begin with a fill
+    /// readseq, deleterandom, reopen, reopen-killed, ycsb-a to ycsb-f. Begin with a fill
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
     pub(crate) workloads: Vec<Workload>,
     /// An existing directory; what is made in it is removed again
@@ -195,6 +195,12 @@ pub(crate) struct RunArgs {
     /// The empty directory of that engine
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) child_dir: Option<PathBuf>,
+    /// The step at which it goes on, on a store whose process was killed in the one before
+    #[arg(long, hide = true, value_name = "PLACE", requires = "child_count")]
+    pub(crate) child_from: Option<usize>,
+    /// How many keys that store has
+    #[arg(long, hide = true, value_name = "N")]
+    pub(crate) child_count: Option<u64>,
     /// The control group to enter
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) child_group: Option<PathBuf>,

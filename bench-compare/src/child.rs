@@ -4,6 +4,7 @@
 //! Threads: the workers of the workload, and for durability `bounded` one that syncs.
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use heliox_bench::{
-    row_to_json, thousands, Bench, Config, Counters, DurabilityMode, Engine, EngineError, Observer,
-    Progress, Row, Seen, Trial, Workload,
+    forget_pages, row_to_json, thousands, Bench, Config, Counters, DurabilityMode, Engine,
+    EngineError, Observer, Progress, Reopening, Row, Seen, Trial, Workload,
 };
 use rustix::process::{set_parent_process_death_signal, Signal};
 use serde_json::{Map, Value};
@@ -46,12 +47,86 @@ fn measure(args: &RunArgs, name: &str, dir: &Path) -> Result<(), EngineError> {
     let config = args.config();
     let setup = setup(args, &config, dir);
     let kind: Kind = engines::find(name)?;
-    let engine = (kind.open)(&setup).map_err(|error| format!("open: {error}"))?;
+    let mut count = args.child_count.unwrap_or(config.num);
+    let (mut engine, mut from) = match args.child_from {
+        None => (open(kind, &setup)?, 0),
+        Some(from) => (open_killed(kind, &setup, &config, from)?, from),
+    };
+    loop {
+        let until = config.next_reopen(from);
+        let result = segment(engine.as_ref(), &setup, &config, from..until, &mut count);
+        let next = config.steps().get(until).map(|step| step.workload);
+        if result.is_ok() && next == Some(Workload::ReopenKilled) {
+            be_killed(until + 1, count);
+        }
+        let mut reopening = Reopening::begin()?;
+        let closed = engine.close().map_err(|error| format!("close: {error}"));
+        result?;
+        closed?;
+        if next.is_none() {
+            return Ok(());
+        }
+        reopening.closed();
+        forget_pages(dir)?;
+        reopening.opening();
+        engine = open(kind, &setup)?;
+        tell_reopened(engine.as_ref(), &setup, &config, until, reopening)?;
+        from = until + 1;
+    }
+}
+
+fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Engine>, EngineError> {
+    Ok((kind.open)(setup).map_err(|error| format!("open: {error}"))?)
+}
+
+/// Opens the store of a process that was killed in the step before `from`.
+fn open_killed(
+    kind: Kind,
+    setup: &Setup,
+    config: &Config,
+    from: usize,
+) -> Result<Box<dyn Engine>, EngineError> {
+    forget_pages(&setup.dir)?;
+    let reopening = Reopening::begin()?;
+    let engine = open(kind, setup)?;
+    let place = from.saturating_sub(1);
+    tell_reopened(engine.as_ref(), setup, config, place, reopening)?;
+    Ok(engine)
+}
+
+fn tell_reopened(
+    engine: &dyn Engine,
+    setup: &Setup,
+    config: &Config,
+    place: usize,
+    reopening: Reopening,
+) -> Result<(), EngineError> {
+    let row = reopening.done(&Hosted { engine, setup }, config, place)?;
+    tell(&Message::Row(comparable(&row)));
+    Ok(())
+}
+
+/// Has the parent kill this process, and start one that goes on.
+fn be_killed(from: usize, count: u64) -> ! {
+    tell(&Message::Kill { from, count });
+    loop {
+        thread::park();
+    }
+}
+
+/// Runs steps between which the store stays open; `count` keys are there.
+fn segment(
+    engine: &dyn Engine,
+    setup: &Setup,
+    config: &Config,
+    places: Range<usize>,
+    count: &mut u64,
+) -> Result<(), EngineError> {
     let ended = AtomicBool::new(false);
-    let result = thread::scope(|scope| {
-        let syncs = config.durability == DurabilityMode::Bounded && name != OURS;
-        let syncer = syncs.then(|| scope.spawn(|| sync_regularly(engine.as_ref(), &ended)));
-        let result = workloads(engine.as_ref(), &setup, config);
+    thread::scope(|scope| {
+        let syncs = config.durability == DurabilityMode::Bounded && engine.name() != OURS;
+        let syncer = syncs.then(|| scope.spawn(|| sync_regularly(engine, &ended)));
+        let result = workloads(engine, setup, config, places, count);
         ended.store(true, Ordering::Relaxed);
         let synced = syncer.map_or(Ok(()), |syncer| {
             syncer.thread().unpark();
@@ -60,10 +135,7 @@ fn measure(args: &RunArgs, name: &str, dir: &Path) -> Result<(), EngineError> {
                 .unwrap_or_else(|_| Err("sync panicked".into()))
         });
         result.and(synced)
-    });
-    let closed = engine.close().map_err(|error| format!("close: {error}"));
-    result?;
-    Ok(closed?)
+    })
 }
 
 fn setup(args: &RunArgs, config: &Config, dir: &Path) -> Setup {
@@ -86,20 +158,26 @@ fn sync_regularly(engine: &dyn Engine, ended: &AtomicBool) -> Result<(), EngineE
     Ok(())
 }
 
-fn workloads(engine: &dyn Engine, setup: &Setup, config: Config) -> Result<(), EngineError> {
+fn workloads(
+    engine: &dyn Engine,
+    setup: &Setup,
+    config: &Config,
+    places: Range<usize>,
+    count: &mut u64,
+) -> Result<(), EngineError> {
     let hosted = Hosted { engine, setup };
     let mut live = Live {
         duration: config.duration,
         trials: 0,
         part: config.latency_limit.as_ref().map_or(1.0, |_| 0.15),
     };
-    let places = 0..config.steps().len();
-    let bench = Bench::new(&hosted, config)?;
+    let bench = Bench::resume(&hosted, config.clone(), *count)?;
     for place in places {
         live.trials = 0;
         let row = bench.run(place, &mut live)?;
         tell(&Message::Row(comparable(&row)));
     }
+    *count = bench.count();
     Ok(())
 }
 

@@ -4,7 +4,8 @@
 //! (`heliox_bench`); here are the other engines, a process for each, and the comparison.
 //!
 //! - [`engines`]: who is compared, one file an engine with its configuration.
-//! - `child` measures one engine; `parent` starts the children and gathers what they say.
+//! - `child` measures one engine; `parent` starts the children (kills one where that is measured) and
+//!   gathers what they say.
 //! - `raw` measures the device without an engine; `suite` runs what papers ran; `cost`
 //!   says which kind of node is the cheapest for what was measured.
 //! - `results` gathers, `table` shows; `preflight` and `limit` see to room and memory.

@@ -15,6 +15,9 @@ pub(crate) enum Message {
     },
     /// A workload is measured: the fields of `heliox bench --json`.
     Row(Map<String, Value>),
+    /// The process is to be killed with its store open; another goes on at this step of the
+    /// configuration, with so many keys in the store. Nothing follows.
+    Kill { from: usize, count: u64 },
     /// The engine failed; nothing follows.
     Failed(String),
     /// All workloads are measured, and the store is closed; nothing follows.
@@ -32,6 +35,7 @@ impl Message {
                 seconds,
             } => json!({ "progress": [workload, ops, permille, seconds] }),
             Message::Row(row) => json!({ "row": row }),
+            Message::Kill { from, count } => json!({ "kill": [from, count] }),
             Message::Failed(why) => json!({ "failed": why }),
             Message::Done => json!({ "done": true }),
         };
@@ -52,6 +56,10 @@ impl Message {
                 seconds: parts.get(3)?.as_f64()?,
             }),
             ("row", Value::Object(row)) => Some(Message::Row(row)),
+            ("kill", Value::Array(parts)) => Some(Message::Kill {
+                from: usize::try_from(parts.first()?.as_u64()?).ok()?,
+                count: parts.get(1)?.as_u64()?,
+            }),
             ("failed", Value::String(why)) => Some(Message::Failed(why)),
             ("done", _) => Some(Message::Done),
             _ => None,
@@ -77,6 +85,10 @@ mod tests {
                 seconds: 0.5,
             },
             Message::Row(row),
+            Message::Kill {
+                from: 3,
+                count: 7000,
+            },
             Message::Failed("no \"room\"\nleft".to_owned()),
             Message::Done,
         ] {

@@ -200,8 +200,14 @@ impl<'a> Run<'a> {
         let printed = store.with_extension("stderr");
         fs::create_dir(&store).map_err(|error| format!("{}: {error}", store.display()))?;
         let group = self.limited.then(|| limit(self.args)).transpose()?;
-        let outcome = self.start(engine, &store, &printed, group.as_ref());
-        let outcome = outcome.and_then(|child| self.follow(child, engine, repeat));
+        let mut outcome = Ok(Some(Resume {
+            from: 0,
+            count: None,
+        }));
+        while let Ok(Some(resume)) = outcome {
+            let child = self.start(engine, &store, &printed, group.as_ref(), resume);
+            outcome = child.and_then(|child| self.follow(child, engine, repeat, resume.from));
+        }
         let steps = self.steps * BAR_STEPS;
         self.steps_done += steps;
         self.bar.set_position(self.steps_done);
@@ -223,6 +229,7 @@ impl<'a> Run<'a> {
         store: &Path,
         printed: &Path,
         group: Option<&Limit>,
+        resume: Resume,
     ) -> Result<Child, String> {
         let program = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
         let errors = File::create(printed).map_err(|error| format!("its errors: {error}"))?;
@@ -233,15 +240,28 @@ impl<'a> Run<'a> {
         if let Some(group) = group {
             command.arg("--child-group").arg(group.dir());
         }
+        if let Some(count) = resume.count {
+            command.arg("--child-from").arg(resume.from.to_string());
+            command.arg("--child-count").arg(count.to_string());
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(errors);
         command.spawn().map_err(|error| format!("start: {error}"))
     }
 
-    /// Takes what a child says until it ends.
-    fn follow(&mut self, mut child: Child, engine: &str, repeat: u32) -> Result<(), String> {
+    /// Takes what a child, whose first step is at `place`, says until it ends; gives where another
+    /// is to go on, if it was killed for that.
+    fn follow(
+        &mut self,
+        mut child: Child,
+        engine: &str,
+        repeat: u32,
+        mut place: usize,
+    ) -> Result<Option<Resume>, String> {
         let lines = read_lines(&mut child);
-        let (mut place, mut end) = (0, None);
+        let mut end = None;
+        // The row of the step in which the one before was killed.
+        place = place.saturating_sub(1);
         loop {
             if self.interrupted.load(Ordering::Relaxed) {
                 // It may have ended by itself; both are an end.
@@ -266,7 +286,13 @@ impl<'a> Run<'a> {
                     self.bar.set_message(message);
                 }
                 Ok(Message::Failed(why)) => end = Some(Err(why)),
-                Ok(Message::Done) => end = Some(Ok(())),
+                Ok(Message::Done) => end = Some(Ok(None)),
+                Ok(Message::Kill { from, count }) => {
+                    let count = Some(count);
+                    end = Some(Ok(Some(Resume { from, count })));
+                    // An error would be that it has ended, which is as good.
+                    let _ = child.kill();
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -285,6 +311,15 @@ impl<'a> Run<'a> {
         file.write_all(rows_to_text(&self.results.to_json()).as_bytes())
             .map_err(failed)
     }
+}
+
+/// Where a child goes on.
+#[derive(Clone, Copy, Debug)]
+struct Resume {
+    /// Its first step.
+    from: usize,
+    /// How many keys are there; `None`: the store is empty.
+    count: Option<u64>,
 }
 
 /// A control group for one child of this run.

@@ -148,6 +148,50 @@ fn all_engines_run_all_workloads_and_find_the_same() {
 }
 
 #[test]
+fn every_engine_has_what_it_had_when_it_is_opened_again() {
+    let workloads = "ycsb-d,reopen,ycsb-c,reopen-killed,ycsb-d,readseq";
+    for durability in ["none", "bounded"] {
+        let dir = tempfile::tempdir().unwrap();
+        let line = ["--workloads", &format!("fillrandom,{workloads}")];
+        let how = [
+            "--num",
+            "1000",
+            "--threads",
+            "2",
+            "--durability",
+            durability,
+        ];
+        let output = program(dir.path(), &[line, how[..2].try_into().unwrap()].concat())
+            .args(&how[2..])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}");
+        let rows = results(dir.path());
+        assert_eq!(rows.len(), 7 * BUILT_IN.len(), "{text}");
+        for rows in rows.chunks(7) {
+            let what = rows[0]["engine"].as_str().unwrap();
+            let seconds = |place: usize, name: &str| rows[place][name].as_f64();
+            for place in [2, 4] {
+                assert!(seconds(place, "open_seconds") > Some(0.0), "{what}");
+                assert_eq!(
+                    (&rows[place]["ops"], &rows[place]["found"]),
+                    (&1.into(), &1.into())
+                );
+            }
+            assert!(seconds(2, "close_seconds") > Some(0.0), "{what}");
+            assert_eq!(seconds(4, "close_seconds"), None, "{what}");
+            assert_eq!(rows[3]["found"], 1000, "{what}");
+            // What was inserted before is kept, and nothing is inserted twice.
+            let inserted = [1, 5].map(|place: usize| rows[place]["writes"]["calls"].as_u64());
+            let all = 1000 + inserted[0].unwrap() + inserted[1].unwrap();
+            assert_eq!(rows[6]["found"], 2 * all, "{what}, {durability}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
 fn a_sweep_over_threads_fills_once_and_a_rate_holds_for_all_engines() {
     let dir = tempfile::tempdir().unwrap();
     let what = ["--workloads", "fillseq,readrandom", "--num", "500"];
@@ -324,6 +368,25 @@ fn a_rate_is_looked_for_within_a_limit() {
         text.contains("heliox readrandom, repeat 1, trials within p50=2us"),
         "{text}"
     );
+}
+
+#[cfg(feature = "lmdb")]
+#[test]
+fn an_engine_that_fails_is_reported_and_the_others_are_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    // Longer than the keys of LMDB can be.
+    let what = ["--workloads", "fillseq,reopen-killed", "--key-size", "600"];
+    let line = ["--engines", "lmdb,heliox", "--num", "500"];
+    let output = program(dir.path(), &[what, line].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let rows = results(dir.path());
+    let engines: Vec<_> = rows.iter().map(|row| row["engine"].as_str()).collect();
+    assert_eq!(engines, [Some("heliox"), Some("heliox"), Some("lmdb")]);
+    assert!(rows[2]["failed"].as_str().unwrap().starts_with("fillseq: "));
+    assert!(text.contains("FAILED: lmdb, repeat 1: fillseq"), "{text}");
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //!   written (by a thread, every millisecond), which it does for bounded and for sync; whether it
 //!   is then on media is up to the system: the library syncs nothing. It has no batches: a batch is
 //!   written one by one. It cannot report an error of the disk: it panics.
+//! - A tree is opened empty: what is in its file is not read again as it is used here, so that a
+//!   workload that opens the store again fails.
 //! - It has no compression.
 
 use std::sync::Arc;

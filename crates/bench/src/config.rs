@@ -227,11 +227,31 @@ impl Config {
             let with = |threads| Step { workload, threads };
             if workload.is_fill() {
                 steps.push(with(self.threads_max()));
+            } else if workload.is_reopen() {
+                steps.push(with(1));
             } else {
                 steps.extend(self.threads.iter().copied().map(with));
             }
         }
         steps
+    }
+
+    /// The step at a place of [`Config::steps`].
+    pub(crate) fn step(&self, place: usize) -> Result<Step, BenchError> {
+        let steps = self.steps();
+        steps.get(place).copied().ok_or_else(|| {
+            let expected = format!("a place below {}", steps.len());
+            BenchError::out_of_range("place of a workload", place, expected)
+        })
+    }
+
+    /// The first place from `from` on at which the store is opened again, or the number of steps.
+    #[must_use]
+    pub fn next_reopen(&self, from: usize) -> usize {
+        let steps = self.steps();
+        let mut later = steps.iter().enumerate().skip(from);
+        let found = later.find(|(_, step)| step.workload.is_reopen());
+        found.map_or(steps.len(), |(place, _)| place)
     }
 
     /// The largest number of threads.
@@ -263,7 +283,7 @@ impl Config {
 
     /// The rate at which operations of a workload are offered.
     pub(crate) fn rate_of(&self, workload: Workload) -> Option<u64> {
-        self.rate.filter(|_| !workload.is_fill())
+        self.rate.filter(|_| !workload.is_whole())
     }
 
     /// Keys of one call of a workload.

@@ -33,6 +33,7 @@ mod mix;
 mod observer;
 mod open_loop;
 mod permutation;
+mod reopen;
 mod report;
 mod row;
 mod run;
@@ -65,6 +66,7 @@ pub use merge::add_number;
 pub use observer::{Observer, Progress, Silent};
 pub use open_loop::OpenLoop;
 pub use permutation::Permutation;
+pub use reopen::{Reopened, Reopening};
 pub use report::{
     row_to_json, rows_to_json, rows_to_table, rows_to_text, short, thousands, trials_to_table,
 };
@@ -73,5 +75,7 @@ pub use run::Bench;
 pub use search::{LimitSearch, Trial};
 pub use stall::{StallClock, StallWatch};
 pub use summary::CallSummary;
+pub use system::forget_pages;
+pub use usage::Used;
 pub use values::ValueGen;
 pub use workload::Workload;

@@ -7,9 +7,11 @@ use serde_json::{json, Map, Value};
 use crate::config::Step;
 use crate::draw::Distribution;
 use crate::open_loop::OpenLoop;
+use crate::reopen::Reopened;
 use crate::row::Row;
 use crate::search::LimitSearch;
 use crate::summary::CallSummary;
+use crate::usage::Used;
 
 /// The rows as a JSON list of objects; the names of the fields are part of the command's contract.
 #[must_use]
@@ -114,6 +116,8 @@ fn further(row: &Row) -> Value {
         "read_ops": row.read_ops,
         "found": row.found,
         "entries_read": row.entries_read,
+        "close_seconds": row.reopened.and_then(|reopened| reopened.close_seconds),
+        "open_seconds": row.reopened.map(|reopened| reopened.open_seconds),
         "batch": row.batch,
         "num": row.num,
         "distribution": row.distribution.map(Distribution::name),
@@ -124,12 +128,16 @@ fn further(row: &Row) -> Value {
         "reads": calls(&row.reads),
         "writes": calls(&row.writes),
         "ops_by_second": row.ops_by_second,
-        "read_bytes_by_second": row.read_bytes_by_second,
-        "write_bytes_by_second": row.write_bytes_by_second,
-        "cpu_seconds_by_second": row.cpu_seconds_by_second,
+        "read_bytes_by_second": by_second(row, |used| used.read_bytes.into()),
+        "write_bytes_by_second": by_second(row, |used| used.write_bytes.into()),
+        "cpu_seconds_by_second": by_second(row, |used| used.cpu_seconds.into()),
         "percentiles_us": row.percentiles_us,
         "calls_by_latency": row.calls_by_latency,
     })
+}
+
+fn by_second(row: &Row, part: fn(&Used) -> Value) -> Value {
+    row.used_by_second.iter().map(part).collect()
 }
 
 fn calls(calls: &CallSummary) -> Value {
@@ -184,6 +192,9 @@ pub fn rows_to_table(rows: &[Row]) -> String {
                 Some(_) => format!("  highest rate within {}", search.limit),
                 None => format!("  NO RATE FOUND WITHIN {}", search.limit),
             })]);
+        }
+        if let Some(reopened) = &row.reopened {
+            table.add_row([Cell::new(show_reopened(reopened))]);
         }
         if let Some(load) = &row.open_loop {
             table.add_row(load_cells(
@@ -257,6 +268,14 @@ pub fn trials_to_table(row: &Value) -> Option<String> {
         table.add_row(rates.into_iter().chain(micros).chain([verdict]));
     }
     Some(table.to_string())
+}
+
+fn show_reopened(reopened: &Reopened) -> String {
+    let closed = match reopened.close_seconds {
+        Some(seconds) => format!("closed in {seconds:.3} s"),
+        None => "killed".to_owned(),
+    };
+    format!("  {closed}, open in {:.3} s", reopened.open_seconds)
 }
 
 /// A rate beside that of the row, and whether it was kept up with.

@@ -11,6 +11,7 @@ use crate::error::BenchError;
 use crate::family::KeyFamily;
 use crate::latency::Latency;
 use crate::open_loop::OpenLoop;
+use crate::reopen::Reopened;
 use crate::search::LimitSearch;
 use crate::summary::CallSummary;
 use crate::system::ProcessUsage;
@@ -36,6 +37,11 @@ impl Reading {
             counters: engine.counters().map_err(failed)?,
             usage: ProcessUsage::read()?,
         })
+    }
+
+    /// Of what was read elsewhere.
+    pub(crate) fn of(counters: Counters, usage: ProcessUsage) -> Reading {
+        Reading { counters, usage }
     }
 }
 
@@ -170,12 +176,10 @@ pub struct Row {
     pub calls_by_latency: Vec<(f64, u64)>,
     /// Operations completed in each second; the last one is as long as `seconds` leaves.
     pub ops_by_second: Vec<u64>,
-    /// Bytes that the kernel says this process fetched from storage in each of these seconds.
-    pub read_bytes_by_second: Vec<u64>,
-    /// Bytes that the kernel says it sent there.
-    pub write_bytes_by_second: Vec<u64>,
-    /// Processor time of all threads in each of these seconds.
-    pub cpu_seconds_by_second: Vec<f64>,
+    /// What the process used in each of these seconds.
+    pub used_by_second: Vec<Used>,
+    /// Of a workload that opens the store again, how long that took.
+    pub reopened: Option<Reopened>,
 }
 
 impl Row {
@@ -187,18 +191,17 @@ impl Row {
         measured: &Measured,
     ) -> Result<Row, BenchError> {
         let (front, background) = (&measured.front, &measured.background);
-        let (before, after) = (&measured.before, &measured.after);
+        let (now, then) = (&measured.after.counters, &measured.before.counters);
+        let (usage, earlier) = (&measured.after.usage, &measured.before.usage);
         let all_calls = merged(&front.reads, &front.writes)?;
         let writes = merged(&front.writes, &background.writes)?;
         let ops = front.read_ops + front.write_ops;
         let seconds = measured.elapsed.as_secs_f64();
         let user_bytes = front.user_bytes + background.user_bytes;
-        let written = after.counters.written.since(&before.counters.written);
-        let read = after.counters.read.since(&before.counters.read);
-        let (usage, earlier) = (&after.usage, &before.usage);
+        let written = now.written.since(&then.written);
+        let read = now.read.since(&then.read);
         let cpu_seconds = usage.cpu_seconds - earlier.cpu_seconds;
         let kernel_written = usage.write_bytes.saturating_sub(earlier.write_bytes);
-        let (now, then) = (&after.counters, &before.counters);
         let reads = now.foreground_reads.saturating_sub(then.foreground_reads);
         Ok(Row {
             engine: engine.to_owned(),
@@ -247,9 +250,8 @@ impl Row {
             percentiles_us: all_calls.percentiles_us(),
             calls_by_latency: all_calls.buckets(),
             ops_by_second: front.series.ops_by_second(),
-            read_bytes_by_second: by_second(measured, |used| used.read_bytes),
-            write_bytes_by_second: by_second(measured, |used| used.write_bytes),
-            cpu_seconds_by_second: by_second(measured, |used| used.cpu_seconds),
+            used_by_second: measured.used.clone(),
+            reopened: None,
         })
     }
 
@@ -318,11 +320,6 @@ fn merged(one: &Latency, other: &Latency) -> Result<Latency, BenchError> {
     let mut both = one.clone();
     both.merge(other)?;
     Ok(both)
-}
-
-/// A part of what was used, for each second.
-fn by_second<T>(measured: &Measured, part: fn(&Used) -> T) -> Vec<T> {
-    measured.used.iter().map(part).collect()
 }
 
 fn rate(ops: u64, seconds: f64) -> f64 {

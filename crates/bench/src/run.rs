@@ -58,6 +58,15 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
     /// # Errors
     /// What [`Config::validate`] refuses.
     pub fn new(engine: &'e E, config: Config) -> Result<Bench<'e, E>, BenchError> {
+        let count = config.num;
+        Bench::resume(engine, config, count)
+    }
+
+    /// The same on a store that already has `count` keys, as [`Bench::count`] told of it.
+    ///
+    /// # Errors
+    /// As [`Bench::new`].
+    pub fn resume(engine: &'e E, config: Config, count: u64) -> Result<Bench<'e, E>, BenchError> {
         let keys = config.validate()?;
         let values = ValueGen::new(config.value_bytes, config.seed);
         Ok(Bench {
@@ -65,9 +74,15 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             keys,
             values,
             draw: Draw::new(config.num, config.distribution),
-            inserts: Inserts::new(config.num),
+            inserts: Inserts::new(count),
             config,
         })
+    }
+
+    /// How many keys the store has, those included that workloads added.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.inserts.count()
     }
 
     /// Runs all steps in order.
@@ -85,23 +100,23 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
     /// # Errors
     /// The first error of the engine; no step at that place.
     pub fn run(&self, place: usize, observer: &mut dyn Observer) -> Result<Row, BenchError> {
-        let steps = self.config.steps();
-        let Some(step) = steps.get(place).copied() else {
-            let expected = format!("a place below {}", steps.len());
+        let step = self.config.step(place)?;
+        if step.workload.is_reopen() {
+            let expected = "a workload that the owner of the engine need not do: see Reopening";
             return Err(BenchError::out_of_range(
-                "place of a workload",
-                place,
+                "workload",
+                step.workload,
                 expected,
             ));
-        };
+        }
         let config = &self.config;
-        let is_fill = step.workload.is_fill();
+        let is_whole = step.workload.is_whole();
         let offer = Offer {
             draw_seed: mix2(config.seed, place as u64 + 1),
             rate: config.rate_of(step.workload),
-            duration: config.duration.filter(|_| !is_fill),
+            duration: config.duration.filter(|_| !is_whole),
         };
-        match config.latency_limit.as_ref().filter(|_| !is_fill) {
+        match config.latency_limit.as_ref().filter(|_| !is_whole) {
             Some(limit) => self.search(step, offer, limit, observer),
             None => self.once(step, offer, observer),
         }
@@ -183,6 +198,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         let measured = measured(&plan, account, settled, before, after);
         Row::new(self.engine.name(), step, &self.config, &measured)
     }
+
     fn plan(&self, step: Step, offer: Offer, start: Instant) -> Plan<'_, E> {
         let (config, workload) = (&self.config, step.workload);
         let Offer {

@@ -1,7 +1,10 @@
-//! What the kernel says about this process. Reads `/proc`; no state, no threads.
+//! What the kernel says about this process, and what it is to forget. No state, no threads.
 
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
+use rustix::fs::{fadvise, Advice};
 use rustix::time::{clock_gettime, ClockId};
 
 use crate::error::BenchError;
@@ -34,6 +37,26 @@ impl ProcessUsage {
             peak_rss_bytes: field(&status, "VmHWM:") * 1024,
         })
     }
+}
+
+/// Writes the files below a directory to media and empties the page cache of them, where nobody has
+/// them mapped; what is held in memory (tmpfs) stays.
+///
+/// # Errors
+/// A directory or file that cannot be read.
+pub fn forget_pages(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            forget_pages(&entry.path())?;
+        } else if kind.is_file() {
+            let file = File::open(entry.path())?;
+            file.sync_data()?;
+            fadvise(&file, 0, None, Advice::DontNeed)?;
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &str) -> Result<String, BenchError> {

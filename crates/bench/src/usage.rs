@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::error::BenchError;
 use crate::system::ProcessUsage;
 
-/// What was used in one second.
+/// What this process used in one second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Used {
-    /// Bytes fetched from storage.
-    pub(crate) read_bytes: u64,
-    /// Bytes sent to storage.
-    pub(crate) write_bytes: u64,
-    /// Processor time of all threads.
-    pub(crate) cpu_seconds: f64,
+pub struct Used {
+    /// Bytes that the kernel fetched from storage for this process.
+    pub read_bytes: u64,
+    /// Bytes that it sent there.
+    pub write_bytes: u64,
+    /// Processor time of all threads, in seconds.
+    pub cpu_seconds: f64,
 }
 
 /// The seconds since a workload began.

@@ -30,6 +30,8 @@ use crate::workload::Workload;
 
 /// How often a thread that waits looks whether it is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Entries that one call of `readseq` reads.
+const STRIDE: u64 = 1000;
 /// In the open loop, what was due when the time was over is still done for this long.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
@@ -99,6 +101,10 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
 
     /// Works until the operations or the time are over; the first error ends all workers.
     pub(crate) fn run(mut self) -> Result<Tally, BenchError> {
+        if self.plan.workload == Workload::ReadSeq {
+            self.read_all().map_err(|source| self.failed(source))?;
+            return Ok(self.finish());
+        }
         wake_in_time(self.plan.schedule.is_some());
         while let Some(ops) = self.plan.dispenser.claim() {
             let count = ops.end - ops.start;
@@ -232,6 +238,8 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             Workload::SeekRandom => self.scan(self.draw(op), 1),
             Workload::Scan => self.scan(self.draw(op), self.plan.config.scan_entries),
             Workload::DeleteRandom => self.delete(self.draw(op)),
+            // Not made of operations with numbers.
+            Workload::ReadSeq | Workload::Reopen | Workload::ReopenKilled => Ok(()),
             Workload::YcsbA
             | Workload::YcsbB
             | Workload::YcsbC
@@ -376,6 +384,30 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         Ok(())
     }
 
+    /// Reads everything in key order, many entries a call.
+    fn read_all(&mut self) -> Result<(), EngineError> {
+        // Below every key; some engines do not take an empty one.
+        let mut from = vec![0];
+        loop {
+            let (mut seen, mut last) = (Seen::default(), Vec::new());
+            let begin = Instant::now();
+            let mut each = |key: &[u8], value: &[u8]| {
+                seen.add(key, value);
+                if seen.entries == STRIDE {
+                    last.extend_from_slice(key);
+                }
+            };
+            self.plan.engine.scan(&from, STRIDE as usize, &mut each)?;
+            let end = Instant::now();
+            self.has_read(begin, end, seen.entries, seen.entries, seen);
+            self.plan.done.fetch_add(seen.entries, Ordering::Relaxed);
+            if last.is_empty() || !increment(&mut last) || self.plan.dispenser.stopped() {
+                return Ok(());
+            }
+            from = last;
+        }
+    }
+
     fn has_read(&mut self, begin: Instant, end: Instant, ops: u64, found: u64, seen: Seen) {
         self.tally.reads.record(end - begin);
         self.tally.read_ops += ops;
@@ -387,10 +419,33 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
     }
 }
 
+/// Makes a key the next one of its size; false if there is none. All keys have the same size.
+fn increment(key: &mut [u8]) -> bool {
+    key.iter_mut().rev().any(|byte| {
+        *byte = byte.wrapping_add(1);
+        *byte != 0
+    })
+}
+
 /// Has the kernel wake this thread when its sleep is over rather than 50 us later, to spare wake-ups.
 fn wake_in_time(asked: bool) {
     if asked {
         // Where it is refused, threads wake up later, and the report says by how much.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_key_carries_and_ends_with_the_last() {
+        for (key, next) in [([0, 1], [0, 2]), ([7, 255], [8, 0])] {
+            let mut one = key;
+            assert!(increment(&mut one));
+            assert_eq!(one, next);
+        }
+        assert!(!increment(&mut [255, 255]));
     }
 }

@@ -32,8 +32,14 @@ pub enum Workload {
     SeekRandom,
     /// Positions at a random key and reads a number of entries from there.
     Scan,
+    /// Reads all entries in key order, each thread from the first to the last.
+    ReadSeq,
     /// Deletes random keys of the N.
     DeleteRandom,
+    /// Closes the store and opens it again, with an empty page cache.
+    Reopen,
+    /// Kills the process that has the store open, and opens it in another, with an empty page cache.
+    ReopenKilled,
     /// Half reads, half updates, zipfian.
     YcsbA,
     /// 95 % reads, 5 % updates, zipfian.
@@ -50,7 +56,7 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which help lists them.
-    pub const ALL: [Workload; 19] = [
+    pub const ALL: [Workload; 22] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::FillBatch,
@@ -63,7 +69,10 @@ impl Workload {
         Workload::ReadRandomWriteRandom,
         Workload::SeekRandom,
         Workload::Scan,
+        Workload::ReadSeq,
         Workload::DeleteRandom,
+        Workload::Reopen,
+        Workload::ReopenKilled,
         Workload::YcsbA,
         Workload::YcsbB,
         Workload::YcsbC,
@@ -88,7 +97,10 @@ impl Workload {
             Workload::ReadRandomWriteRandom => "readrandomwriterandom",
             Workload::SeekRandom => "seekrandom",
             Workload::Scan => "scan",
+            Workload::ReadSeq => "readseq",
             Workload::DeleteRandom => "deleterandom",
+            Workload::Reopen => "reopen",
+            Workload::ReopenKilled => "reopen-killed",
             Workload::YcsbA => "ycsb-a",
             Workload::YcsbB => "ycsb-b",
             Workload::YcsbC => "ycsb-c",
@@ -105,6 +117,18 @@ impl Workload {
             self,
             Workload::FillSeq | Workload::FillRandom | Workload::FillBatch
         )
+    }
+
+    /// Opens the store again, which whoever owns the engine does: see [`crate::Reopening`].
+    #[must_use]
+    pub const fn is_reopen(self) -> bool {
+        matches!(self, Workload::Reopen | Workload::ReopenKilled)
+    }
+
+    /// Whether it does all of its work whatever duration, rate or limit are asked for.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.is_fill() || self.is_reopen() || matches!(self, Workload::ReadSeq)
     }
 
     /// Whether it adds keys beyond the N.
@@ -130,7 +154,7 @@ impl Workload {
     /// Whether it draws keys, by a distribution.
     #[must_use]
     pub const fn draws(self) -> bool {
-        !self.is_fill()
+        !self.is_whole()
     }
 
     /// Whether every read of it should find its key.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use heliox_bench::{
     rows_to_json, rows_to_table, Bench, BenchError, ByCause, Config, Counters, Distribution,
-    Engine, EngineError, KeyFamily, KeyGen, Row, Seen, Silent, ValueGen, Workload,
+    Engine, EngineError, KeyFamily, KeyGen, Reopening, Row, Seen, Silent, ValueGen, Workload,
 };
 
 /// A map that counts; every put is said to cost twice its bytes.
@@ -573,7 +573,7 @@ fn a_row_tells_what_each_second_took() {
     let list = config(&[Workload::FillSeq, Workload::ReadRandom]);
     let row = run(&engine, Config { duration, ..list }).remove(1);
     let json = &rows_to_json(std::slice::from_ref(&row))[0];
-    let seconds = row.cpu_seconds_by_second.len();
+    let seconds = row.used_by_second.len();
     assert!(
         seconds >= 2 && row.ops_by_second.len() <= seconds,
         "{seconds}"
@@ -582,10 +582,71 @@ fn a_row_tells_what_each_second_took() {
         let series = json[format!("{name}_by_second")].as_array().unwrap();
         assert_eq!(series.len(), seconds, "{name}");
     }
-    let cpu: f64 = row.cpu_seconds_by_second.iter().sum();
+    let cpu: f64 = row.used_by_second.iter().map(|used| used.cpu_seconds).sum();
     assert!(cpu > 0.0 && cpu <= row.cpu_seconds, "{cpu} {row:?}");
     let each = row.cpu_seconds * 1e6 / row.ops as f64;
     assert_eq!(row.cpu_us_per_op, Some(each));
     let calls = row.calls_by_latency.iter().map(|(_, calls)| calls);
     assert_eq!(calls.sum::<u64>(), row.reads.calls);
+}
+
+#[test]
+fn everything_is_read_in_order_by_each_thread() {
+    for (keys, num) in [(KeyFamily::Random, 3000), (KeyFamily::Sequential, 2000)] {
+        let engine = MapEngine::default();
+        // Neither ends it nor holds it to a rate.
+        let rows = run(
+            &engine,
+            Config {
+                keys,
+                num,
+                duration: Some(Duration::from_nanos(1)),
+                rate: Some(1),
+                threads: vec![2],
+                ..config(&[Workload::FillSeq, Workload::ReadSeq])
+            },
+        );
+        let row = &rows[1];
+        assert_eq!((row.ops, row.found), (2 * num, 2 * num), "{keys}");
+        assert_eq!(row.entries_read, 2 * num);
+        assert!(row.open_loop.is_none() && row.remark().is_none());
+        assert!((4..=8).contains(&row.reads.calls), "{}", row.reads.calls);
+    }
+    let empty = run(&MapEngine::default(), config(&[Workload::ReadSeq]));
+    assert_eq!((empty[0].ops, empty[0].found), (0, 0));
+}
+
+#[test]
+fn a_store_that_is_opened_again_has_a_row_and_what_it_had() {
+    let list = [Workload::FillSeq, Workload::Reopen, Workload::ReadRandom];
+    let config = config(&list);
+    assert_eq!([0, 1, 2].map(|from| config.next_reopen(from)), [1, 1, 3]);
+    let engine = MapEngine::default();
+    let empty = Reopening::begin().unwrap().done(&engine, &config, 1);
+    assert!(empty
+        .unwrap_err()
+        .to_string()
+        .contains("reopen: the store is empty"));
+    let bench = Bench::new(&engine, config.clone()).unwrap();
+    bench.run(0, &mut Silent).unwrap();
+    assert!(bench.run(1, &mut Silent).is_err());
+    assert_eq!(bench.count(), 3000);
+    let mut clean = Reopening::begin().unwrap();
+    std::thread::sleep(Duration::from_millis(3));
+    clean.closed();
+    clean.opening();
+    let row = clean.done(&engine, &config, 1).unwrap();
+    let reopened = row.reopened.unwrap();
+    let closed = reopened.close_seconds.unwrap();
+    assert!(closed >= 0.003);
+    assert!((row.seconds - closed - reopened.open_seconds).abs() < 1e-6);
+    assert_eq!(
+        (row.workload, row.threads, row.ops, row.found),
+        (Workload::Reopen, 1, 1, 1)
+    );
+    let killed = Reopening::begin().unwrap();
+    let row = killed.done(&engine, &config, 1).unwrap();
+    let json = &rows_to_json(&[row.clone()])[0];
+    assert!(json["close_seconds"].is_null() && json["open_seconds"].as_f64() > Some(0.0));
+    assert!(rows_to_table(&[row]).contains("killed, open in 0.0"));
 }

@@ -335,7 +335,7 @@ pub(crate) struct BenchArgs {
     pub(crate) dir: PathBuf,
     /// What to run, in order: fillseq, fillrandom (each key once: filluniquerandom is the same),
     /// fillbatch, overwrite, mergerandom, readrandom, multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
-    /// deleterandom, ycsb-a to ycsb-f
+    /// readseq, deleterandom, reopen, ycsb-a to ycsb-f
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
     pub(crate) workload: Vec<Workload>,
     /// How many keys there are, and operations of a workload, over all threads (20M: 20 million)

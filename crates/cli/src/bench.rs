@@ -2,11 +2,13 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 
 use heliox_bench::{
-    row_to_json, rows_to_json, rows_to_table, rows_to_text, short, trials_to_table, Bench,
-    BenchError, Config, HelioxEngine, HelioxSetup, Observer, Progress, Row, Step, Trial, Workload,
+    forget_pages, row_to_json, rows_to_json, rows_to_table, rows_to_text, short, trials_to_table,
+    Bench, BenchError, Config, HelioxEngine, HelioxSetup, Observer, Progress, Reopening, Row, Step,
+    Trial, Workload,
 };
 use indicatif::ProgressBar;
 
@@ -22,10 +24,11 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<Outcome, Failure>
     let config = config(args);
     // Before a store is made: nonsense is refused without a trace.
     config.validate()?;
+    can_be_run(&config)?;
     if let Some(path) = &args.json {
         writable(path)?;
     }
-    let engine = HelioxEngine::open(&HelioxSetup {
+    let setup = HelioxSetup {
         dir: args.dir.clone(),
         keyspace: shared
             .keyspace
@@ -36,16 +39,31 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<Outcome, Failure>
         capacity_bytes: args.capacity,
         encryption: shared.encryption(),
         scrub_period: args.scrub_period,
-    })?;
-    let mut rows = Vec::new();
-    let result = run_all(&engine, &config, args.json.as_deref(), &mut rows);
-    let closed = engine.close();
-    if !rows.is_empty() {
-        print_line(&rows_to_table(&rows))?;
+    };
+    let mut measured = Measured {
+        rows: Vec::new(),
+        json: args.json.as_deref(),
+    };
+    let result = run_all(&setup, &config, &mut measured);
+    if !measured.rows.is_empty() {
+        print_line(&rows_to_table(&measured.rows))?;
     }
     result?;
-    closed?;
     Ok(Outcome::Done)
+}
+
+/// Refuses what only `bench-compare` can do, which measures in a process of its own.
+fn can_be_run(config: &Config) -> Result<(), BenchError> {
+    if !config.workloads.contains(&Workload::ReopenKilled) {
+        return Ok(());
+    }
+    Err(BenchError::OutOfRange {
+        option: "--workload",
+        found: Workload::ReopenKilled.to_string(),
+        expected: "another workload: a process that is killed measures no more (bench-compare has \
+                   it, which measures in another)"
+            .to_owned(),
+    })
 }
 
 pub(crate) fn config(args: &BenchArgs) -> Config {
@@ -75,22 +93,14 @@ pub(crate) fn config(args: &BenchArgs) -> Config {
     }
 }
 
-fn run_all(
-    engine: &HelioxEngine,
-    config: &Config,
-    json: Option<&Path>,
-    rows: &mut Vec<Row>,
-) -> Result<(), Failure> {
-    let bench = Bench::new(engine, config.clone())?;
-    let mut live = Live {
-        line: live_line(),
-        last_ops: 0,
-        last_seconds: 0.0,
-    };
-    for place in 0..config.steps().len() {
-        let row: Result<Row, BenchError> = bench.run(place, &mut live);
-        live.clear();
-        let row = row?;
+/// What was measured so far, and the file that has it.
+struct Measured<'a> {
+    rows: Vec<Row>,
+    json: Option<&'a Path>,
+}
+
+impl Measured<'_> {
+    fn add(&mut self, row: Row) -> Result<(), Failure> {
         if let Some(trials) = trials_to_table(&row_to_json(&row)) {
             let (workload, threads) = (row.workload, row.threads);
             print_line(&format!("{}:\n{trials}", Step { workload, threads }))?;
@@ -99,11 +109,57 @@ fn run_all(
             // A remark that cannot be printed changes no result.
             let _ = writeln!(std::io::stderr(), "heliox: {remark}");
         }
-        rows.push(row);
-        if let Some(path) = json {
-            write_json(path, rows)?;
-        }
+        self.rows.push(row);
+        self.json
+            .map_or(Ok(()), |path| write_json(path, &self.rows))
     }
+}
+
+fn run_all(
+    setup: &HelioxSetup,
+    config: &Config,
+    measured: &mut Measured<'_>,
+) -> Result<(), Failure> {
+    let mut engine = HelioxEngine::open(setup)?;
+    let (mut from, mut count) = (0, config.num);
+    loop {
+        let until = config.next_reopen(from);
+        let result = run_steps(&engine, config, from..until, &mut count, measured);
+        if result.is_err() || until == config.steps().len() {
+            let closed = engine.close();
+            return result.and(closed.map_err(Failure::from));
+        }
+        let mut reopening = Reopening::begin()?;
+        engine.close()?;
+        reopening.closed();
+        forget_pages(&setup.dir).map_err(|error| Failure::file("read", &setup.dir, error))?;
+        reopening.opening();
+        engine = HelioxEngine::open(setup)?;
+        measured.add(reopening.done(&engine, config, until)?)?;
+        from = until + 1;
+    }
+}
+
+/// Runs steps, none of which opens the store again; `count` keys are there.
+fn run_steps(
+    engine: &HelioxEngine,
+    config: &Config,
+    places: Range<usize>,
+    count: &mut u64,
+    measured: &mut Measured<'_>,
+) -> Result<(), Failure> {
+    let bench = Bench::resume(engine, config.clone(), *count)?;
+    let mut live = Live {
+        line: live_line(),
+        last_ops: 0,
+        last_seconds: 0.0,
+    };
+    for place in places {
+        let row: Result<Row, BenchError> = bench.run(place, &mut live);
+        live.clear();
+        measured.add(row?)?;
+    }
+    *count = bench.count();
     Ok(())
 }
 

@@ -160,3 +160,22 @@ fn a_rate_is_looked_for_within_a_limit() {
         "{rows}"
     );
 }
+
+#[test]
+fn a_store_is_closed_and_opened_again() {
+    let place = Place::empty();
+    let list = "fillrandom,reopen,readseq,reopen,readrandom";
+    let options = ["--workload", list, "--num", "2K"];
+    let rows = bench(&place, &options);
+    for reopen in [1, 3] {
+        let row = &rows[reopen];
+        assert_eq!(row["workload"], "reopen");
+        assert!(row["open_seconds"].as_f64() > Some(0.0), "{row}");
+        assert!(row["close_seconds"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["objects"], 2000, "{row}");
+    }
+    assert_eq!(
+        (&rows[2]["found"], &rows[4]["found"]),
+        (&2000.into(), &2000.into())
+    );
+}

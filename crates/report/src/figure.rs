@@ -20,10 +20,10 @@ pub(crate) struct Figure {
     pub(crate) compared: bool,
 }
 
-/// Operations a second, which everything else is beside.
+/// Operations a second, which everything else is beside; a store that is opened again does none.
 pub(crate) const SPEED: Figure = Figure {
     name: "ops/s",
-    of: |row| Some(row.ops_per_s),
+    of: |row| row.open_seconds.is_none().then_some(row.ops_per_s),
     show: thousands,
     more_is_better: true,
     compared: true,
@@ -31,8 +31,12 @@ pub(crate) const SPEED: Figure = Figure {
 
 pub(crate) const AMPLIFICATION: Figure = cost("write amp", |row| row.write_amplification, ratio);
 
+pub(crate) const OPENING: Figure = cost("open s", |row| row.open_seconds, seconds);
+
 /// The figures beside it, in the order of the tables.
-pub(crate) const COSTS: [Figure; 13] = [
+pub(crate) const COSTS: [Figure; 15] = [
+    OPENING,
+    aside("close s", |row| row.close_seconds, seconds),
     aside("offered", |row| row.offered, thousands),
     cost("p50 us", |row| row.p50_us, short),
     cost("p99", |row| row.p99_us, short),
@@ -80,6 +84,10 @@ const fn aside(name: &'static str, of: fn(&Row) -> Option<f64>, show: fn(f64) ->
 
 fn each(sum: Option<f64>, row: &Row) -> Option<f64> {
     sum.zip(row.ops).map(|(sum, ops)| sum / ops.max(1.0))
+}
+
+fn seconds(figure: f64) -> String {
+    format!("{figure:.3}")
 }
 
 fn ratio(figure: f64) -> String {

@@ -7,7 +7,7 @@ use crate::case::{engines, groups, Beside, Case, Group};
 use crate::chart::{bars, lines, Axis, Bar, Line};
 use crate::compare::{pairs, Naming};
 use crate::error::ReportError;
-use crate::figure::{Figure, AMPLIFICATION, SPEED};
+use crate::figure::{Figure, AMPLIFICATION, OPENING, SPEED};
 use crate::row::Row;
 
 /// Lines in one chart; more could not be told apart.
@@ -35,6 +35,9 @@ pub(crate) struct Plot {
 }
 
 const SPEED_NOTE: &str = "Medians of the repeats.";
+const OPENING_NOTE: &str =
+    "Seconds from the begin of opening the store to the answer of the first read, \
+     with an empty page cache. Medians of the repeats.";
 const LATENCY_NOTE: &str = "How long a call took at most, for a share of all calls: each step to \
      the right is a tenth of the calls of the step before. Of the repeat with the median speed.";
 const BUCKETS_NOTE: &str =
@@ -66,6 +69,11 @@ pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
             "Operations a second",
             SPEED_NOTE,
             speed_bars(cases, &groups, &SPEED),
+        )?,
+        section(
+            "Opening",
+            OPENING_NOTE,
+            speed_bars(cases, &groups, &OPENING),
         )?,
         section("Latency", LATENCY_NOTE, each(&lines, latency))?,
         section(
@@ -103,6 +111,7 @@ pub(crate) fn of_two(old: &[Case], new: &[Case]) -> Result<Vec<Section>, ReportE
             SPEED_NOTE,
             pair_bars(old, new, &SPEED),
         )?,
+        section("Opening", OPENING_NOTE, pair_bars(old, new, &OPENING))?,
         section("Latency", LATENCY_NOTE, each(&pairs, latency))?,
         section("Speed over time", TIME_NOTE, each(&pairs, over_time))?,
         section("Device traffic over time", TRAFFIC_NOTE, traffic(&pairs))?,
@@ -209,7 +218,8 @@ fn latency(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
             let slower = 1.0 - percent / 100.0;
             (-slower.log10(), micros.max(SHORTEST_US).log10())
         };
-        row.percentiles_us.iter().map(place).collect()
+        let told = row.open_seconds.is_none().then_some(&row.percentiles_us);
+        told.into_iter().flatten().map(place).collect()
     });
     if told.is_empty() {
         return Ok(None);
@@ -291,7 +301,9 @@ fn buckets(cases: &[Case], groups: &[Group<'_>]) -> Plots {
         group.cases.iter().map(case).collect::<Vec<_>>()
     });
     let charts = told.filter_map(|(title, label, row)| {
-        let calls = row?.calls_by_latency;
+        let calls = row
+            .filter(|row| row.open_seconds.is_none())?
+            .calls_by_latency;
         let all: f64 = calls.iter().map(|(_, calls)| calls).sum();
         let bars = calls.iter().map(|(micros, calls)| {
             let name = format!("up to {}", time(*micros));

@@ -445,3 +445,23 @@ fn what_is_no_file_of_results_is_refused_with_place_and_advice() {
     wrong["percentiles_us"] = json!([[100.0, 3.0]]);
     assert!(refused(&json!([wrong]).to_string()).contains("percentiles_us holds [100, 3]"));
 }
+
+#[test]
+fn opening_a_store_is_told_in_seconds_and_not_as_a_speed() {
+    let rows = ["heliox", "lmdb"].map(|engine| {
+        let mut row = row(engine, "reopen", 1, 1, 4.0);
+        row["open_seconds"] = json!(0.125);
+        row["close_seconds"] = json!(0.5);
+        row
+    });
+    let report = Report::new(results("r.json", &rows));
+    let text = report.text();
+    let cells: Vec<&str> = line(&text, "heliox").split('┆').map(str::trim).collect();
+    assert_eq!(cells[1..3], ["0.125", "0.500"], "{text}");
+    assert!(!text.contains("ops/s ┆"), "{text}");
+    let html = report.html().unwrap();
+    assert!(html.contains("<h2>Opening</h2>") && html.contains("0.125"));
+    for title in ["Operations a second", "Latency", "Latency distribution"] {
+        assert!(!html.contains(&format!("<h2>{title}</h2>")), "{title}");
+    }
+}
