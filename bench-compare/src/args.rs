@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Engines,
     /// Measure; each engine in a process of its own, on an empty store, once a repeat
     Run(Box<RunArgs>),
-    /// Run what a paper on another store ran, at a scale, and show its figures beside ours
+    /// Run what a paper on another store ran, or a list of our own, at a scale, and show the figures
     Suite(Box<SuiteArgs>),
     /// Show the cheapest kind of node for each pair of throughput and size of data
     Cost(CostArgs),
@@ -53,12 +53,13 @@ pub(crate) struct CostArgs {
     pub(crate) results: Vec<PathBuf>,
 }
 
-/// Run what a paper on another store ran, at a scale, and show its figures beside ours.
+/// Run what a paper on another store ran, or a list of our own, at a scale, and show the figures.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SuiteArgs {
     /// Which: helium (latencies by 1 to 24 threads), herocks (db_bench with 16 to 64 threads), hlkvds
     /// (values of 4 KiB, 1 to 512 threads), scylla (highest rate with p95 below 1 ms, by the share of
-    /// the data in memory; latencies over the raw device's)
+    /// the data in memory; latencies over the raw device's), hse (YCSB), growth (rates, memory, space and
+    /// opening by the number of objects), scans (fresh and aged, cold and warm)
     #[arg(required_unless_present = "list")]
     pub(crate) name: Option<String>,
     /// Show what each suite runs, as command lines of run, and what its paper ran
@@ -71,8 +72,9 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
     /// Keys and memory, as a share of the paper's: above 0, 1 at most. Memory is 64M at least
-    #[arg(long, default_value = "0.001", value_name = "S", value_parser = parse_scale)]
-    pub(crate) scale: f64,
+    /// [default: what takes minutes; 0.001, scylla 0.002, growth and scans 0.1]
+    #[arg(long, value_name = "S", value_parser = parse_scale)]
+    pub(crate) scale: Option<f64>,
     /// Seconds (or 90s, 10m) after which each workload ends that is no fill
     #[arg(long, default_value = "5", value_name = "S", value_parser = parse_duration)]
     pub(crate) duration: Duration,

@@ -6,7 +6,7 @@
 //! - [`engines`]: who is compared, one file an engine with its configuration.
 //! - `child` measures one engine; `parent` starts the children (kills one where that is measured) and
 //!   gathers what they say.
-//! - `raw` measures the device without an engine; `suite` runs what papers ran; `cost`
+//! - `raw` measures the device without an engine; `suite` runs what papers ran, and lists of our own; `cost`
 //!   says which kind of node is the cheapest for what was measured.
 //! - `results` gathers, `table` shows; `preflight` and `limit` see to room and memory.
 

@@ -308,6 +308,151 @@ fn a_suite_runs_its_parts_and_shows_the_paper_beside_them() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
+/// Runs a suite on Heliox at a scale, and gives its output and rows.
+fn small_suite(name: &str, scale: &str) -> (String, Vec<serde_json::Value>) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (json, dir_name) = (path("out.json"), path(""));
+    let what = [name, "--engines", "heliox", "--scale", scale];
+    let into = ["--duration", "0.02", "--dir", &dir_name, "--json", &json];
+    let output = suite(&[&what[..], &into].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    (text, results(dir.path()))
+}
+
+/// The figure of the only engine on a line.
+fn figure(text: &str, name: &str) -> f64 {
+    let line = text.lines().find(|line| line.contains(name));
+    assert!(line.is_some(), "{name}: {text}");
+    let cell = line.unwrap().trim_matches('│').split('┆').nth(1);
+    let digits = cell.unwrap().trim().replace(',', "");
+    digits.parse().unwrap()
+}
+
+#[test]
+fn growth_is_told_for_each_number_of_objects() {
+    let (text, rows) = small_suite("growth", "0.0001");
+    assert_eq!(rows.len(), 6 * 5, "{text}");
+    for (place, num) in [100, 200, 500, 1000, 2000, 5000].into_iter().enumerate() {
+        let rows = &rows[5 * place..5 * place + 5];
+        assert!(rows.iter().all(|row| row["num"] == num), "{text}");
+        let keys = match num {
+            5000 => "5,000".to_owned(),
+            2000 => "2,000".to_owned(),
+            1000 => "1,000".to_owned(),
+            few => few.to_string(),
+        };
+        let told = |what: &str| figure(&text, &format!("│ {keys} objects: {what}"));
+        let close = |told: f64, row: f64| assert!((told - row).abs() <= 0.5, "{told} {row}");
+        close(
+            told("fill, 4 threads, ops/s"),
+            rows[0]["ops_per_s"].as_f64().unwrap(),
+        );
+        close(
+            told("cached get, 4 threads, ops/s"),
+            rows[2]["ops_per_s"].as_f64().unwrap(),
+        );
+        let memory = rows[2]["peak_rss_bytes"].as_f64().unwrap() / f64::from(num);
+        close(told("cached get, 4 threads, memory"), memory);
+        close(
+            told("closed, 1 thread, seconds"),
+            rows[3]["open_seconds"].as_f64().unwrap(),
+        );
+        close(
+            told("killed, 1 thread, seconds"),
+            rows[4]["open_seconds"].as_f64().unwrap(),
+        );
+    }
+}
+
+#[test]
+fn scans_are_told_fresh_and_aged_cold_and_warm() {
+    let (text, rows) = small_suite("scans", "0.0002");
+    assert_eq!(rows.len(), 14, "{text}");
+    for (name, place) in [
+        ("fresh, cold", 2),
+        ("fresh, warm", 3),
+        ("aged, cold", 9),
+        ("aged, warm", 10),
+    ] {
+        let (full, short) = (&rows[place], &rows[place + 3]);
+        assert_eq!(
+            (&full["workload"], &full["found"]),
+            (&"readseq".into(), &2000.into())
+        );
+        let entries = 2000.0 / full["seconds"].as_f64().unwrap();
+        let told = figure(&text, &format!("full scan, {name}, 1 thread, entries/s"));
+        assert!((told - entries).abs() <= 0.5, "{told} {entries}");
+        assert_eq!(short["workload"], "scan");
+        let told = figure(&text, &format!("short scans, {name}, 1 thread, ops/s"));
+        assert!((told - short["ops_per_s"].as_f64().unwrap()).abs() <= 0.5);
+    }
+}
+
+#[test]
+fn the_suite_of_hse_runs_ycsb_and_says_what_is_not_there() {
+    let (text, rows) = small_suite("hse", "0.0000005");
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| row["workload"].as_str().unwrap())
+        .collect();
+    let all = "fillrandom ycsb-a ycsb-b ycsb-c ycsb-f ycsb-d ycsb-e";
+    assert_eq!(names.join(" "), all);
+    for expected in [
+        "986,009",
+        "19,500",
+        "no media classes yet",
+        "p99.9 of writes",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn an_interrupted_suite_keeps_what_it_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-compare"));
+    command.args([
+        "suite",
+        "growth",
+        "--engines",
+        "heliox",
+        "--duration",
+        "1h",
+        "--dir",
+    ]);
+    command
+        .arg(dir.path())
+        .args(["--scale", "0.0001", "--json"]);
+    command.arg(dir.path().join("out.json"));
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    interrupt_after(&child, dir.path(), "fillrandom");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("Interrupted") && text.contains("100 objects: fill"),
+        "{text}"
+    );
+    assert!(!text.contains("part 2 of 6"), "{text}");
+    assert_eq!(results(dir.path()).len(), 1);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Sends an interruption when the results have a workload.
+fn interrupt_after(child: &std::process::Child, dir: &Path, workload: &str) {
+    let begin = Instant::now();
+    let written = || std::fs::read_to_string(dir.join("out.json"));
+    while !written().is_ok_and(|text| text.contains(workload)) {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
 #[test]
 fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
     let output = suite(&["--list", "--scale", "0.5"]);
@@ -317,7 +462,11 @@ fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
         "herocks: ",
         "hlkvds: ",
         "scylla: ",
+        "hse: ",
+        "growth: ",
+        "scans: ",
         "--num 500000000 ",
+        "--num 25000000 ",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -328,8 +477,13 @@ fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
         (&["helium", "--dir", ".", "--engines", "oracle"], "oracle"),
         (
             &["helium", "--dir", ".", "--scale", "1"],
-            "not enough space",
+            "part 1 of the suite helium: give a smaller --scale",
         ),
+        (
+            &["growth", "--dir", ".", "--scale", "0.00001"],
+            "0.00010 or more",
+        ),
+        (&["hse", "--dir", ".", "--scale", "0.5"], "not enough space"),
     ] {
         let output = suite(line);
         let text = String::from_utf8_lossy(&output.stderr);
@@ -397,14 +551,7 @@ fn what_was_measured_before_an_interruption_is_kept() {
     let child = program(dir.path(), &[line, endless].concat())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    let written = || std::fs::read_to_string(dir.path().join("out.json"));
-    while !written().is_ok_and(|text| text.contains("fillseq")) {
-        assert!(begin.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    interrupt_after(&child, dir.path(), "fillseq");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,7 +1,10 @@
 //! Our figures beside those of a paper, as a table. No state, no threads.
 
+use std::collections::BTreeMap;
+
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use heliox_bench::thousands;
 use heliox_report::median;
 use serde_json::Value;
 
@@ -15,36 +18,53 @@ const LEGEND: &str =
     "to paper: ours divided by the paper's, of medians over the repeats; better above \
      1 for rates, below 1 for all else; -: not known, not measured, or not told";
 
+/// The same where there is no paper.
+const LEGEND_ALONE: &str = "medians over the repeats; -: not measured, or not told";
+
 /// What is held against what, on one line.
 struct Line {
     name: String,
-    /// The memory of the part that ran it, where several did.
-    memory: Option<u64>,
+    /// The part that ran it, where several did.
+    part: Option<PartRun>,
     workload: &'static str,
+    /// Which of its runs in the part, from 1 on.
+    time: usize,
     threads: usize,
     quantity: Quantity,
     told: Option<Told>,
 }
 
-/// The engines beside the paper, and the raw device, where it was measured, beside the paper's;
-/// `memory` is that of each part, in bytes.
-pub(crate) fn show(suite: &Suite, memory: &[u64], results: &Results) -> String {
+/// What tells a part from the others in its rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartRun {
+    /// In bytes.
+    pub(crate) memory: u64,
+    /// How many keys.
+    pub(crate) num: u64,
+}
+
+/// The engines beside the paper, and the raw device, where it was measured, beside the paper's.
+pub(crate) fn show(suite: &Suite, parts: &[PartRun], results: &Results) -> String {
     let rows = results.to_json();
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     let lines = suite
         .shown
         .iter()
-        .flat_map(|shown| lines(suite, memory, shown));
-    let all = memory.last().copied();
+        .flat_map(|shown| lines(suite, parts, shown));
+    let all = parts.last().copied();
     let table = table(&lines.collect::<Vec<_>>(), &results.engines, rows, all);
     let mut text = format!("{}: {}\n{table}\n", suite.name, suite.source);
-    if results.raw.is_some() {
+    if results.raw.is_some() && !suite.devices.is_empty() {
         let device = table_of_device(suite, rows);
         text.push_str(&format!(
             "devices: data sheets of the paper's, which do not tell a depth for rates\n{device}\n"
         ));
     }
-    text.push_str(LEGEND);
+    text.push_str(if suite.told.is_empty() {
+        LEGEND_ALONE
+    } else {
+        LEGEND
+    });
     text
 }
 
@@ -56,8 +76,9 @@ fn table_of_device(suite: &Suite, rows: &[Value]) -> Table {
             told.threads,
             told.quantity.name()
         ),
-        memory: None,
+        part: None,
         workload: told.workload,
+        time: 1,
         threads: told.threads,
         quantity: told.quantity,
         told: Some(*told),
@@ -67,18 +88,21 @@ fn table_of_device(suite: &Suite, rows: &[Value]) -> Table {
 }
 
 /// A line for each figure that the paper tells, and one without where it tells none.
-fn lines(suite: &Suite, memory: &[u64], shown: &Shown) -> Vec<Line> {
-    let memory = shown.part.and_then(|part| memory.get(part).copied());
+fn lines(suite: &Suite, parts: &[PartRun], shown: &Shown) -> Vec<Line> {
+    let part = shown.part.and_then(|part| parts.get(part).copied());
+    let keys = part.map_or(0.0, |part| part.num as f64);
+    let label = shown.label.replace("{keys}", &thousands(keys));
     let mut lines = Vec::new();
     for threads in shown.threads {
         for quantity in shown.quantities {
             let line = |told: Option<Told>| Line {
                 name: match threads {
-                    1 => format!("{}, 1 thread, {}", shown.label, quantity.name()),
-                    more => format!("{}, {more} threads, {}", shown.label, quantity.name()),
+                    1 => format!("{label}, 1 thread, {}", quantity.name()),
+                    more => format!("{label}, {more} threads, {}", quantity.name()),
                 },
-                memory,
+                part,
                 workload: shown.workload,
+                time: shown.time,
                 threads: *threads,
                 quantity: *quantity,
                 told,
@@ -99,37 +123,43 @@ fn lines(suite: &Suite, memory: &[u64], shown: &Shown) -> Vec<Line> {
     lines
 }
 
-fn table(lines: &[Line], engines: &[String], rows: &[Value], all_memory: Option<u64>) -> Table {
+fn table(lines: &[Line], engines: &[String], rows: &[Value], all: Option<PartRun>) -> Table {
+    let papers = lines.iter().any(|line| line.told.is_some());
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Disabled);
-    let mut header = vec!["quantity", "paper's", "paper"];
+    let mut header = vec!["quantity"];
+    header.extend(papers.then_some(["paper's", "paper"]).into_iter().flatten());
     for engine in engines {
-        header.extend([engine.as_str(), "to paper"]);
+        header.push(engine.as_str());
+        header.extend(papers.then_some("to paper"));
     }
     table.set_header(header);
     for line in lines {
         let system = line.told.map_or("-", |told| told.system);
         let paper = line.told.map(|told| told.figure);
         let show = |figure: Option<f64>| figure.map(|figure| line.quantity.show(figure));
-        let mut cells = vec![Cell::new(&line.name), Cell::new(system), right(show(paper))];
+        let mut cells = vec![Cell::new(&line.name)];
+        if papers {
+            cells.extend([Cell::new(system), right(show(paper))]);
+        }
         for engine in engines {
-            let ours = measured(line, engine, rows, all_memory);
+            let ours = measured(line, engine, rows, all);
             let ratio = ours.zip(paper).map(|(ours, paper)| ours / paper);
             cells.push(right(show(ours)));
-            cells.push(right(ratio.map(show_ratio)));
+            cells.extend(papers.then(|| right(ratio.map(show_ratio))));
         }
         table.add_row(cells);
     }
     table
 }
 
-/// The figure of a line; `all_memory` is that of the part in which all data are in memory.
-fn measured(line: &Line, engine: &str, rows: &[Value], all_memory: Option<u64>) -> Option<f64> {
-    let ours = median_of(line, engine, line.memory, line.workload, rows)?;
+/// The figure of a line; `all` is the part in which all data are in memory.
+fn measured(line: &Line, engine: &str, rows: &[Value], all: Option<PartRun>) -> Option<f64> {
+    let ours = median_of(line, engine, line.part, line.workload, rows)?;
     let divisor = match line.quantity {
-        Quantity::ToMemory => median_of(line, engine, all_memory, line.workload, rows)?,
+        Quantity::ToMemory => median_of(line, engine, all, line.workload, rows)?,
         Quantity::ToDevice => {
             let reads = raw::Pattern::RandomRead.name();
             median_of(line, raw::NAME, None, reads, rows)?
@@ -143,7 +173,7 @@ fn measured(line: &Line, engine: &str, rows: &[Value], all_memory: Option<u64>) 
 fn median_of(
     line: &Line,
     engine: &str,
-    memory: Option<u64>,
+    part: Option<PartRun>,
     workload: &str,
     rows: &[Value],
 ) -> Option<f64> {
@@ -152,9 +182,18 @@ fn median_of(
         row.get("engine").and_then(Value::as_str) == Some(engine)
             && row.get("workload").and_then(Value::as_str) == Some(workload)
             && number(row, "threads") == Some(line.threads as u64)
-            && (memory.is_none() || number(row, "memory_bytes") == memory)
+            && part.is_none_or(|part| {
+                number(row, "memory_bytes") == Some(part.memory)
+                    && number(row, "num") == Some(part.num)
+            })
     };
-    let figures = rows.iter().filter(is);
+    // The run of that number in each repeat.
+    let mut times: BTreeMap<Option<u64>, usize> = BTreeMap::new();
+    let figures = rows.iter().filter(is).filter(|row| {
+        let time = times.entry(number(row, "repeat")).or_default();
+        *time += 1;
+        *time == line.time
+    });
     let figures: Vec<f64> = figures.filter_map(|row| line.quantity.of(row)).collect();
     median(&figures)
 }
@@ -246,14 +285,14 @@ mod tests {
         let row = |memory: u64, found: u64| {
             json!({
                 "engine": "heliox", "workload": "readrandom", "threads": 64, "ops_per_s": 1.0,
-                "memory_bytes": memory, "latency_limit": { "found_rate": found },
+                "memory_bytes": memory, "num": 7, "latency_limit": { "found_rate": found },
                 "media_reads_per_op": 0.6,
             })
         };
         let p95 = |engine: &str, workload: &str, p95_us: f64| {
             json!({
                 "engine": engine, "workload": workload, "threads": 4, "p95_us": p95_us,
-                "memory_bytes": 25,
+                "memory_bytes": 25, "num": 7,
             })
         };
         let rows = [
@@ -263,7 +302,8 @@ mod tests {
             p95("heliox", "readrandom", 450.0),
             p95("raw-device", "randread-4k", 150.0),
         ];
-        let text = show(suite, &[25, 25, 50, 75, 150], &results(&rows));
+        let parts = [25, 25, 50, 75, 150].map(|memory| PartRun { memory, num: 7 });
+        let text = show(suite, &parts, &results(&rows));
         let line = |name: &str| {
             let found = text.lines().find(|line| line.contains(name)).unwrap();
             let cells = found.trim_matches('│').split('┆').skip(2).map(str::trim);
@@ -305,5 +345,43 @@ mod tests {
             .map(str::trim)
             .collect();
         assert_eq!(cells[1..], ["-", "-", "-", "-", "12.5", "-"]);
+    }
+
+    #[test]
+    fn without_a_paper_the_runs_of_a_workload_are_told_apart_by_number_and_part() {
+        let suite = SUITES.iter().find(|suite| suite.name == "growth").unwrap();
+        let rows = [(1000, 10.0), (1000, 20.0), (2000, 30.0), (2000, 40.0)].map(|(num, rate)| {
+            json!({
+                "engine": "heliox", "workload": "readrandom", "threads": 4, "ops_per_s": rate,
+                "memory_bytes": 64, "num": num, "peak_rss_bytes": 5000,
+            })
+        });
+        let mut results = results(&rows);
+        for row in &mut results.measured {
+            row.repeat = 1;
+        }
+        let parts = [1000, 2000].map(|num| PartRun { memory: 64, num });
+        let text = show(suite, &parts, &results);
+        let line = |name: &str| {
+            let found = text.lines().find(|line| line.contains(name)).unwrap();
+            let cells = found.trim_matches('│').split('┆').map(str::trim);
+            cells.skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            line("1,000 objects: cached get, 4 threads, ops/s"),
+            ["20", "-"]
+        );
+        assert_eq!(
+            line("2,000 objects: cached get, 4 threads, ops/s"),
+            ["40", "-"]
+        );
+        assert_eq!(
+            line("2,000 objects: cached get, 4 threads, memory"),
+            ["2.5", "-"]
+        );
+        assert!(
+            !text.contains("paper's ") && !text.contains("to paper"),
+            "{text}"
+        );
     }
 }

@@ -1,12 +1,14 @@
 //! Suites: what a paper ran, as a list of command lines of `run`, and its figures beside ours.
 //!
 //! A part of a suite is a line that anybody can give by hand; it is read and run as any other, so
-//! that nothing here measures. `papers` has what each paper ran and tells, `quantity` where a row
+//! that nothing here measures. `papers` has what each paper ran and tells, `own` what follows none,
+//! `quantity` where a row
 //! has the same, `beside` shows both.
 //!
 //! Threads: those of `parent`.
 
 mod beside;
+mod own;
 mod papers;
 pub(crate) mod quantity;
 
@@ -23,10 +25,13 @@ use heliox_bench::thousands;
 use crate::args::{Args, Command, RunArgs, SuiteArgs};
 use crate::results::Results;
 use crate::{parent, preflight, table};
+use beside::PartRun;
 use papers::{Part, Suite, SUITES};
 
 /// Every engine works with this much; what the scale leaves of a paper's memory may be less.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
+/// With fewer keys, nothing is said of how a store grows.
+const KEYS_MIN: u64 = 100;
 
 /// The suites, what their papers ran, and the lines that are run at this scale.
 pub(crate) fn list(args: &SuiteArgs) -> String {
@@ -34,9 +39,10 @@ pub(crate) fn list(args: &SuiteArgs) -> String {
     for suite in &SUITES {
         // Writing to a text does not fail.
         let _ = writeln!(text, "{}: {}", suite.name, suite.source);
-        let _ = writeln!(text, "    the paper: {}", suite.setup);
+        let _ = writeln!(text, "    {}", show_setup(suite));
         for part in suite.parts {
-            let _ = writeln!(text, "    {}", show_line(&line(part, args, true)));
+            let line = line(part, args, scale(suite, args), true);
+            let _ = writeln!(text, "    {}", show_line(&line));
         }
     }
     text.trim_end().to_owned()
@@ -51,15 +57,22 @@ pub(crate) fn run(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<(Results, String), String> {
     let suite = find(args.name.as_deref().unwrap_or_default())?;
-    large_enough(suite, args.scale)?;
+    let scale = scale(suite, args);
+    large_enough(suite, scale)?;
     let parts = suite.parts.iter().enumerate();
     let parts = parts.map(|(place, part)| {
-        let line = line(part, args, place == 0);
+        let line = line(part, args, scale, place == 0);
         Ok((read(&line)?, line))
     });
     let parts = parts.collect::<Result<Vec<(RunArgs, Vec<OsString>)>, String>>()?;
-    for (part, _) in &parts {
-        preflight::check(part)?;
+    for (place, (part, _)) in parts.iter().enumerate() {
+        preflight::check(part).map_err(|why| {
+            let name = suite.name;
+            format!(
+                "{why} (part {} of the suite {name}: give a smaller --scale)",
+                place + 1
+            )
+        })?;
     }
     let mut results: Option<Results> = None;
     for (place, (part, line)) in parts.iter().enumerate() {
@@ -76,9 +89,13 @@ pub(crate) fn run(
     let results = results.ok_or_else(|| format!("the suite {} has no parts", suite.name))?;
     let mut text = table::show(&results).map_err(|error| error.to_string())?;
     let runs: Vec<&RunArgs> = parts.iter().map(|(part, _)| part).collect();
-    let memory: Vec<u64> = runs.iter().map(|run| run.memory).collect();
+    let told = runs.iter().map(|run| PartRun {
+        memory: run.memory,
+        num: run.num,
+    });
+    let told: Vec<PartRun> = told.collect();
     // Writing to a text does not fail.
-    let _ = write!(text, "\n\n{}", beside::show(suite, &memory, &results));
+    let _ = write!(text, "\n\n{}", beside::show(suite, &told, &results));
     differences(suite, args, &runs, &results, &mut text);
     Ok((results, text))
 }
@@ -94,8 +111,24 @@ fn find(name: &str) -> Result<&'static Suite, String> {
     })
 }
 
-/// Refuses a scale at which parts that differ in memory would have the same.
+/// The share of a suite that is run.
+fn scale(suite: &Suite, args: &SuiteArgs) -> f64 {
+    args.scale.unwrap_or(suite.scale)
+}
+
+fn show_setup(suite: &Suite) -> String {
+    match suite.told {
+        [] => format!("what is run: {}", suite.setup),
+        _ => format!("the paper: {}", suite.setup),
+    }
+}
+
+/// Refuses a scale at which parts that differ in memory or keys would have the same.
 fn large_enough(suite: &Suite, scale: f64) -> Result<(), String> {
+    let keys = suite.parts.iter().map(|part| part.num);
+    if let (Some(least), true) = (keys.clone().min(), keys.clone().min() != keys.max()) {
+        return enough_keys(suite, scale, least);
+    }
     let least = suite.parts.iter().map(|part| part.memory_bytes).min();
     let least_scale = MEMORY_BYTES_MIN as f64 / least.unwrap_or(MEMORY_BYTES_MIN) as f64;
     let by_part = suite.shown.iter().any(|shown| shown.part.is_some());
@@ -111,9 +144,21 @@ fn large_enough(suite: &Suite, scale: f64) -> Result<(), String> {
     ))
 }
 
+fn enough_keys(suite: &Suite, scale: f64, least: u64) -> Result<(), String> {
+    let least_scale = KEYS_MIN as f64 / least as f64;
+    if scale >= least_scale {
+        return Ok(());
+    }
+    Err(format!(
+        "--scale {scale} is too small for the suite {}: its parts differ in their number of keys, of which \
+         each has {KEYS_MIN} at least; give {least_scale:.5} or more",
+        suite.name
+    ))
+}
+
 /// The command line of a part, without the program. The raw device is measured in the first alone.
-fn line(part: &Part, args: &SuiteArgs, first: bool) -> Vec<OsString> {
-    let scaled = |full: u64| ((full as f64 * args.scale).round() as u64).max(1);
+fn line(part: &Part, args: &SuiteArgs, scale: f64, first: bool) -> Vec<OsString> {
+    let scaled = |full: u64| ((full as f64 * scale).round() as u64).max(1);
     let memory = scaled(part.memory_bytes).max(MEMORY_BYTES_MIN);
     let mut line: Vec<OsString> = vec!["run".into()];
     let mut add = |name: &str, value: OsString| line.extend([name.into(), value]);
@@ -169,7 +214,7 @@ fn differences(
     text: &mut String,
 ) {
     // Writing to a text does not fail.
-    let _ = write!(text, "\nthe paper: {}", suite.setup);
+    let _ = write!(text, "\n{}", show_setup(suite));
     let processors = thread::available_parallelism().map_or(0, usize::from);
     let _ = write!(
         text,
@@ -183,7 +228,7 @@ fn differences(
         let size = format!(
             "scale {}: {} values of {} bytes instead of {}; memory {}, {:.1} % of the data, instead of \
              {}, {:.1} %",
-            args.scale,
+            scale(suite, args),
             thousands(run.num as f64),
             run.value_size,
             thousands(part.num as f64),
@@ -198,7 +243,15 @@ fn differences(
     }
     told.push(format!("durability {}", args.durability));
     told.extend(suite.differs.iter().map(|line| (*line).to_owned()));
-    let _ = write!(text, "\nwhat differs beside the hardware:");
+    let _ = write!(
+        text,
+        "\n{}",
+        if suite.told.is_empty() {
+            "to be known:"
+        } else {
+            "what differs beside the hardware:"
+        }
+    );
     for line in told {
         let _ = write!(text, "\n- {line}");
     }
@@ -238,7 +291,7 @@ mod tests {
                 (1e-12, MEMORY_BYTES_MIN),
             ] {
                 for part in suite.parts {
-                    let run = read(&line(part, &args(scale), true)).unwrap();
+                    let run = read(&line(part, &args(scale), scale, true)).unwrap();
                     let expected = (part.num as f64 * scale).round().max(1.0) as u64;
                     assert_eq!(run.num, expected, "{}", suite.name);
                     let memory = (part.memory_bytes as f64 * scale).round() as u64;
@@ -248,15 +301,22 @@ mod tests {
                     assert_eq!(run.engines, ["heliox", "lmdb"]);
                     assert_eq!(run.dir, PathBuf::from("some dir"));
                     assert!(run.raw_device && run.config().validate().is_ok());
-                    let second = read(&line(part, &args(scale), false)).unwrap();
+                    let second = read(&line(part, &args(scale), scale, false)).unwrap();
                     assert!(!second.raw_device);
                 }
             }
         }
         let mixed = SUITES[1].parts[2];
-        let config = read(&line(&mixed, &args(0.001), true)).unwrap().config();
+        let config = read(&line(&mixed, &args(0.001), 0.001, true))
+            .unwrap()
+            .config();
         assert_eq!(config.read_share_percent, 80.0);
         assert_eq!(config.num, 1_000_000);
+    }
+
+    /// Its workloads are run several times on purpose.
+    fn repeated(suite: &Suite) -> bool {
+        suite.shown.iter().any(|shown| shown.time > 1)
     }
 
     /// What is shown but never run would be a line of nothing.
@@ -264,7 +324,7 @@ mod tests {
     fn all_that_is_shown_is_run_once_and_all_that_is_told_is_shown() {
         for suite in &SUITES {
             let steps = suite.parts.iter().enumerate().flat_map(|(place, part)| {
-                let run = read(&line(part, &args(0.001), true)).unwrap();
+                let run = read(&line(part, &args(0.001), 0.001, true)).unwrap();
                 let steps = run.config().steps().into_iter();
                 steps.map(move |step| (place, step.workload.name(), step.threads))
             });
@@ -278,7 +338,8 @@ mod tests {
                             && of == threads
                     };
                     let times = steps.iter().filter(is).count();
-                    assert_eq!(times, 1, "{}: {part:?}", suite.name);
+                    // The first of several is not shown where it only warms up.
+                    assert!(part.time == times || repeated(suite) && part.time < times);
                     let what = |quantity| (part.part, part.workload, *threads, quantity);
                     shown.extend(part.quantities.iter().copied().map(what));
                 }
@@ -295,12 +356,20 @@ mod tests {
     #[test]
     fn parts_that_differ_in_memory_still_do_at_scale() {
         let scylla = find("scylla").unwrap();
-        assert_eq!(large_enough(scylla, 0.001), Ok(()));
+        assert_eq!(large_enough(scylla, scylla.scale), Ok(()));
         assert_eq!(large_enough(find("helium").unwrap(), 1e-9), Ok(()));
-        let error = large_enough(scylla, 0.0005).unwrap_err();
-        assert!(error.contains("give 0.00083 or more"), "{error}");
-        assert_eq!(large_enough(scylla, 0.00083), Ok(()));
-        let memory = |part: &Part| read(&line(part, &args(0.00083), false)).unwrap().memory;
+        let error = large_enough(scylla, 0.001).unwrap_err();
+        assert!(error.contains("give 0.00194 or more"), "{error}");
+        assert_eq!(large_enough(scylla, 0.00194), Ok(()));
+        let growth = find("growth").unwrap();
+        let error = large_enough(growth, 0.00005).unwrap_err();
+        assert!(error.contains("give 0.00010 or more"), "{error}");
+        assert_eq!(large_enough(growth, 0.0001), Ok(()));
+        let memory = |part: &Part| {
+            read(&line(part, &args(0.002), 0.002, false))
+                .unwrap()
+                .memory
+        };
         let memory: Vec<u64> = scylla.parts.iter().map(memory).collect();
         assert!(
             memory.windows(2).skip(1).all(|two| two[0] < two[1]),
@@ -312,7 +381,8 @@ mod tests {
     fn a_suite_that_is_not_known_is_named_with_those_that_are() {
         let error = find("hellium").unwrap_err();
         assert!(
-            error.contains("hellium") && error.contains("helium, herocks, hlkvds, scylla"),
+            error.contains("hellium")
+                && error.contains("helium, herocks, hlkvds, scylla, hse, growth, scans"),
             "{error}"
         );
     }

@@ -1,18 +1,21 @@
-//! The suites: what each paper ran, what it tells, and what of that differs here. All figures of
+//! The suites that follow papers: what each ran, what it tells, and what of that differs here. All figures of
 //! papers stand here and nowhere else. They are their vendors' own and nobody repeated them; of
 //! what a paper measured, only the figures below are known here. Plain data, no threads.
 
+use super::own::{GROWTH, SCANS};
 use super::quantity::Quantity;
 
-/// The runs that follow a paper, and its figures.
+/// The runs that follow a paper, and its figures; or runs of our own, which have none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suite {
     /// On the command line.
     pub(crate) name: &'static str,
     /// Whose figures these are.
     pub(crate) source: &'static str,
-    /// Hardware and sizes of the paper.
+    /// Hardware and sizes of the paper; of our own runs, what they are.
     pub(crate) setup: &'static str,
+    /// The scale where none is given.
+    pub(crate) scale: f64,
     /// What differs here beside hardware and scale.
     pub(crate) differs: &'static [&'static str],
     pub(crate) parts: &'static [Part],
@@ -42,11 +45,13 @@ pub(crate) struct Part {
 /// Quantities of a workload at some numbers of threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
-    /// What the paper calls it.
+    /// What the paper calls it; `{keys}` stands for the number of keys of the part.
     pub(crate) label: &'static str,
     /// The place of the part that runs it, where several do.
     pub(crate) part: Option<usize>,
     pub(crate) workload: &'static str,
+    /// Which of its runs in the part, from 1 on.
+    pub(crate) time: usize,
     pub(crate) threads: &'static [usize],
     pub(crate) quantities: &'static [Quantity],
 }
@@ -65,8 +70,10 @@ pub(crate) struct Told {
 }
 
 /// Every suite.
-pub(crate) const SUITES: [Suite; 4] = [HELIUM, HEROCKS, HLKVDS, SCYLLA];
+pub(crate) const SUITES: [Suite; 7] = [HELIUM, HEROCKS, HLKVDS, SCYLLA, HSE, GROWTH, SCANS];
 
+/// Of papers whose runs take minutes an engine at that scale.
+const THOUSANDTH: f64 = 0.001;
 const GIB: u64 = 1 << 30;
 
 const fn told(
@@ -86,7 +93,8 @@ const fn told(
     }
 }
 
-const fn shown(
+/// The first run of a workload in any part.
+pub(super) const fn shown(
     label: &'static str,
     workload: &'static str,
     threads: &'static [usize],
@@ -96,6 +104,7 @@ const fn shown(
         label,
         part: None,
         workload,
+        time: 1,
         threads,
         quantities,
     }
@@ -125,6 +134,7 @@ const HELIUM: Suite = Suite {
     source: "Levyx, paper on Helium 3.0",
     setup: "Intel P4500 of 2 TB, 96 hardware threads; keys of 16 and values of 100 bytes, asynchronous \
             writes, write cache of 1 GB; its number of objects is not known here (--scale 1: 2 billion)",
+    scale: THOUSANDTH,
     differs: &[
         "put is fillrandom: each key once into an empty store, and one store for each number of threads",
         "deletes draw their keys at random, so that some find nothing; the paper's draw is not known",
@@ -204,6 +214,7 @@ const HEROCKS: Suite = Suite {
     setup: "64 threads: values of 100 bytes on an Intel P4500, 96 hardware threads, number of keys not \
             known here (--scale 1: 1 billion); 16 and 32 threads: 1 billion values of 400 bytes, cache of \
             16 GB, memory of 256 GB, on Samsung Z-SSD SZ985 and PM1725a",
+    scale: THOUSANDTH,
     differs: &[
         "latencies told at 16 and 32 threads are taken for means, as threads divided by rate says",
         "keys grow with their index, as those of db_bench's fillseq; key size taken to be its 16 bytes",
@@ -277,6 +288,7 @@ const HLKVDS: Suite = Suite {
     source: "Intel, paper on HLKVDS",
     setup: "Intel P3600; keys of 10 and values of 4,096 bytes, 1 to 512 clients; its number of objects and \
             its memory are not known here (--scale 1: 100 million, 16 GiB)",
+    scale: THOUSANDTH,
     differs: &[
         "write is overwrite, so that garbage is collected meanwhile; whether the paper's were is not known",
         "all numbers of clients are on one store, the writes before the reads",
@@ -323,7 +335,7 @@ const DEPTHS: &[usize] = &[1, 2, 4, 8, 16, 32];
 const fn scylla_part(
     workloads: &'static str,
     threads: &'static str,
-    memory_percent: u64,
+    memory_permille: u64,
     more: &'static [&'static str],
 ) -> Part {
     Part {
@@ -332,15 +344,27 @@ const fn scylla_part(
         num: ROWS,
         key_bytes: 64,
         value_bytes: ROW_BYTES - 64,
-        memory_bytes: ROWS * ROW_BYTES * memory_percent / 100,
+        memory_bytes: ROWS / 1000 * ROW_BYTES * memory_permille,
         more,
     }
 }
 
-const fn within_limit(memory_percent: u64) -> Part {
+/// Of the rows, in thousandths, those in the middle of the Gaussian that have 25, 50 and 75 % of the
+/// requests: within 0.3186, 0.6745 and 1.1503 standard deviations, of which there are 6. And more than
+/// all.
+const SHARES: [u64; 4] = [106, 225, 383, 1500];
+
+const fn within_limit(memory_permille: u64) -> Part {
     let workloads = "fillrandom,readrandom,readrandomwriterandom";
-    let more = &["--latency-limit", "p95=1ms", "--read-share", "75"];
-    scylla_part(workloads, "64", memory_percent, more)
+    let more = &[
+        "--distribution",
+        "gaussian",
+        "--latency-limit",
+        "p95=1ms",
+        "--read-share",
+        "75",
+    ];
+    scylla_part(workloads, "64", memory_permille, more)
 }
 
 const fn reads(label: &'static str, part: usize) -> Shown {
@@ -391,20 +415,25 @@ const SCYLLA: Suite = Suite {
     setup: "3 nodes with 2 Samsung Z-SSD, replication 3, consistency ONE, keys of 64 bytes and rows of 1 KB, \
             chosen by a Gaussian; highest rates with p95 below 1 ms, with 25, 50, 75 and 100 % of the requests \
             from memory; its number of rows is not known here (--scale 1: 300 million)",
+    // At which the least of its memories is enough.
+    scale: 0.002,
     differs: &[
         "one process without a network, instead of a cluster: compare rates with each other, not with the paper's",
-        "keys are drawn evenly, with memory for 25, 50, 75 and 150 % of the data, of which index and buffers take \
-         their part: media reads/op say how many requests were not from memory, where an engine tells",
-        "what is over the device is the p95 of reads with memory for a quarter of the data, to that of the \
+        "the standard deviation of the paper's Gaussian is not known here: it is taken to be a sixth of the rows, \
+         the default of cassandra-stress, with the mean in the middle",
+        "memory is for as many rows from the middle as have 25, 50 and 75 % of the requests (10.6, 22.5 and 38.3 % of \
+         the data), and for 150 %; index and buffers take their part of it: media reads/op say how many requests \
+         were not from memory, where an engine tells",
+        "what is over the device is the p95 of reads of which a quarter is from memory, to that of the \
          raw device with as many requests under way (--raw-device); the paper's is 6 to 7.1, its depths \
          are not known here",
     ],
     parts: &[
-        scylla_part("fillrandom,readrandom", "1,2,4,8,16,32", 25, &[]),
-        within_limit(25),
-        within_limit(50),
-        within_limit(75),
-        within_limit(150),
+        scylla_part("fillrandom,readrandom", "1,2,4,8,16,32", SHARES[0], &["--distribution", "gaussian"]),
+        within_limit(SHARES[0]),
+        within_limit(SHARES[1]),
+        within_limit(SHARES[2]),
+        within_limit(SHARES[3]),
     ],
     shown: &[
         reads("reads, 25 % in memory", 1),
@@ -441,4 +470,63 @@ const SCYLLA: Suite = Suite {
         told("Z-SSD SZ985", "randwrite-4k", 1, Quantity::Mean, 10.5),
         told("Z-SSD SZ985", "randwrite-4k", 32, Quantity::Rate, 151e3),
     ],
+};
+
+const CLIENTS: &[usize] = &[96];
+const OF_YCSB: &[Quantity] = &[
+    Quantity::Rate,
+    Quantity::ReadP999,
+    Quantity::WriteP999,
+    Quantity::WrittenPerOp,
+];
+const READS_OF_YCSB: &[Quantity] = &[Quantity::Rate, Quantity::ReadP999];
+const HSE_NAME: &str = "HSE 1.7, 4x 9300";
+const HSE_PEER: &str = "RocksDB 6.6.4, 4x 9300";
+
+const HSE: Suite = Suite {
+    name: "hse",
+    source: "Micron, material on HSE 1.7 beside RocksDB, by YCSB 0.17",
+    setup: "2 billion values of 1,000 bytes, 96 threads, 2 Xeon E5-2690v4, memory of 256 GB, on 4 Micron 9300; the \
+            bytes written on 4 Micron 5210 QLC",
+    scale: THOUSANDTH,
+    differs: &[
+        "what HSE tells of staging (a fast device before QLC: load 4 times as fast, A 2.3, F 2.1 times) is not \
+         measured: this store has no media classes yet",
+        "of A to F it tells ratios to RocksDB alone: up to 6 times the rate, p99.9 of reads 42 % less and of \
+         writes 91 % less, 64 % fewer bytes read and 85 % fewer written: compare the columns of engines",
+        "write amplification is computed from 7,260 GB written for 2,000 GB of values",
+        "the load is fillrandom, workloads end by time, and a record has one field of 1,000 bytes; memory is all of \
+         the paper's machine",
+    ],
+    parts: &[Part {
+        workloads: "fillrandom,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-d,ycsb-e",
+        threads: "96",
+        num: 2_000_000_000,
+        key_bytes: 24,
+        value_bytes: 1000,
+        memory_bytes: 256 * GIB,
+        more: &[],
+    }],
+    shown: &[
+        shown(
+            "load",
+            "fillrandom",
+            CLIENTS,
+            &[Quantity::Rate, Quantity::WriteP999, Quantity::WriteAmplification],
+        ),
+        shown("A", "ycsb-a", CLIENTS, OF_YCSB),
+        shown("B", "ycsb-b", CLIENTS, OF_YCSB),
+        shown("C", "ycsb-c", CLIENTS, READS_OF_YCSB),
+        shown("D", "ycsb-d", CLIENTS, OF_YCSB),
+        shown("E", "ycsb-e", CLIENTS, OF_YCSB),
+        shown("F", "ycsb-f", CLIENTS, OF_YCSB),
+    ],
+    told: &[
+        told(HSE_NAME, "fillrandom", 96, Quantity::Rate, 986_009.0),
+        told(HSE_PEER, "fillrandom", 96, Quantity::Rate, 122_899.0),
+        told(HSE_NAME, "fillrandom", 96, Quantity::WriteP999, 1600.0),
+        told(HSE_PEER, "fillrandom", 96, Quantity::WriteP999, 19_500.0),
+        told("HSE 1.7, 4x 5210", "fillrandom", 96, Quantity::WriteAmplification, 3.63),
+    ],
+    devices: &[],
 };

@@ -23,6 +23,20 @@ pub(crate) enum Quantity {
     P999,
     /// 99.99 %.
     P9999,
+    /// 99.9 % of the calls that read were not slower, in microseconds.
+    ReadP999,
+    /// 99.9 % of the calls that wrote.
+    WriteP999,
+    /// Bytes written to media for each operation, reads included.
+    WrittenPerOp,
+    /// Entries read a second.
+    EntryRate,
+    /// Seconds until a store that is opened has answered a read.
+    OpenSeconds,
+    /// The most memory of the process for each key, in bytes.
+    MemoryPerObject,
+    /// What the store occupies for each key, in bytes.
+    SpacePerObject,
     /// Bytes written to media for each byte of keys and values written.
     WriteAmplification,
     /// Bytes read from media for each byte of keys and values found.
@@ -43,6 +57,13 @@ impl Quantity {
             Quantity::P99 => "p99 us",
             Quantity::P999 => "p99.9 us",
             Quantity::P9999 => "p99.99 us",
+            Quantity::ReadP999 => "p99.9 of reads us",
+            Quantity::WriteP999 => "p99.9 of writes us",
+            Quantity::WrittenPerOp => "written B/op",
+            Quantity::EntryRate => "entries/s",
+            Quantity::OpenSeconds => "seconds to open",
+            Quantity::MemoryPerObject => "memory B/object",
+            Quantity::SpacePerObject => "space B/object",
             Quantity::WriteAmplification => "write amplification",
             Quantity::ReadAmplification => "read amplification",
             Quantity::IndexBytes => "index B/object",
@@ -52,6 +73,10 @@ impl Quantity {
     /// What a row has of it, of what is divided the dividend; `None` where the engine does not tell.
     pub(crate) fn of(self, row: &Value) -> Option<f64> {
         let figure = |name: &str| row.get(name).and_then(Value::as_f64);
+        let each = |sum: &str, count: &str| {
+            let count = figure(count).filter(|count| *count > 0.0)?;
+            Some(figure(sum)? / count)
+        };
         match self {
             Quantity::Rate | Quantity::ToMemory => match row.get("latency_limit") {
                 Some(Value::Object(search)) => {
@@ -65,6 +90,13 @@ impl Quantity {
             Quantity::P99 => figure("p99_us"),
             Quantity::P999 => figure("p999_us"),
             Quantity::P9999 => figure("p9999_us"),
+            Quantity::ReadP999 => row.pointer("/reads/p999_us")?.as_f64(),
+            Quantity::WriteP999 => row.pointer("/writes/p999_us")?.as_f64(),
+            Quantity::WrittenPerOp => each("media_bytes_written", "ops"),
+            Quantity::EntryRate => each("entries_read", "seconds"),
+            Quantity::OpenSeconds => figure("open_seconds"),
+            Quantity::MemoryPerObject => each("peak_rss_bytes", "num"),
+            Quantity::SpacePerObject => each("disk_bytes", "num"),
             Quantity::WriteAmplification => figure("write_amplification"),
             Quantity::ReadAmplification => {
                 let each = figure("key_size")? + figure("value_size")?;
@@ -78,11 +110,19 @@ impl Quantity {
     /// Its value for people.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
-            Quantity::Rate => thousands(value),
-            Quantity::Mean | Quantity::P99 | Quantity::P999 | Quantity::P9999 => short(value),
+            Quantity::Rate | Quantity::EntryRate | Quantity::WrittenPerOp => thousands(value),
+            Quantity::Mean
+            | Quantity::P99
+            | Quantity::P999
+            | Quantity::P9999
+            | Quantity::ReadP999
+            | Quantity::WriteP999 => short(value),
+            Quantity::OpenSeconds => format!("{value:.3}"),
             Quantity::ToMemory | Quantity::ToDevice | Quantity::MediaReads => format!("{value:.2}"),
             Quantity::WriteAmplification | Quantity::ReadAmplification => format!("{value:.3}"),
-            Quantity::IndexBytes => format!("{value:.1}"),
+            Quantity::IndexBytes | Quantity::MemoryPerObject | Quantity::SpacePerObject => {
+                format!("{value:.1}")
+            }
         }
     }
 }
@@ -100,6 +140,12 @@ mod tests {
         assert_eq!(Quantity::ReadAmplification.of(&row), Some(4.096));
         assert_eq!(Quantity::P99.of(&row), Some(7.0));
         assert_eq!(Quantity::IndexBytes.of(&row), None);
+        let per_object =
+            json!({ "num": 10, "disk_bytes": 1250, "reads": { "p999_us": 3.5 }, "writes": null });
+        assert_eq!(Quantity::SpacePerObject.of(&per_object), Some(125.0));
+        assert_eq!(Quantity::MemoryPerObject.of(&per_object), None);
+        assert_eq!(Quantity::ReadP999.of(&per_object), Some(3.5));
+        assert_eq!(Quantity::WriteP999.of(&per_object), None);
         row["found"] = json!(0);
         assert_eq!(Quantity::ReadAmplification.of(&row), None);
     }

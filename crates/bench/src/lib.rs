@@ -66,11 +66,11 @@ pub use merge::add_number;
 pub use observer::{Observer, Progress, Silent};
 pub use open_loop::OpenLoop;
 pub use permutation::Permutation;
-pub use reopen::{Reopened, Reopening};
+pub use reopen::Reopening;
 pub use report::{
     row_to_json, rows_to_json, rows_to_table, rows_to_text, short, thousands, trials_to_table,
 };
-pub use row::Row;
+pub use row::{Reopened, Row};
 pub use run::Bench;
 pub use search::{LimitSearch, Trial};
 pub use stall::{StallClock, StallWatch};

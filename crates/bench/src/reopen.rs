@@ -10,18 +10,9 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::engine::{Engine, EngineError};
 use crate::error::BenchError;
-use crate::row::{Measured, Reading, Row};
+use crate::row::{Measured, Reading, Reopened, Row};
 use crate::system::ProcessUsage;
 use crate::tally::Tally;
-
-/// How long it took to end the use of a store and to begin it again.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Reopened {
-    /// Closing it; `None`: it was not closed, its process was killed.
-    pub close_seconds: Option<f64>,
-    /// Opening it, until the first read was answered.
-    pub open_seconds: f64,
-}
 
 /// Takes the times of one reopening.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,6 @@ use crate::error::BenchError;
 use crate::family::KeyFamily;
 use crate::latency::Latency;
 use crate::open_loop::OpenLoop;
-use crate::reopen::Reopened;
 use crate::search::LimitSearch;
 use crate::summary::CallSummary;
 use crate::system::ProcessUsage;
@@ -77,6 +76,15 @@ impl Measured {
         let stall = front.longest_stall.max(background.longest_stall);
         (wrote && !waited).then_some(stall.as_secs_f64() * 1e3)
     }
+}
+
+/// How long it took to end the use of a store and to begin it again.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reopened {
+    /// Closing it; `None`: it was not closed, its process was killed.
+    pub close_seconds: Option<f64>,
+    /// Opening it, until the first read was answered.
+    pub open_seconds: f64,
 }
 
 /// The figures of one workload. Bytes and reads of media are those of this workload alone.

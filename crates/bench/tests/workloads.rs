@@ -646,7 +646,7 @@ fn a_store_that_is_opened_again_has_a_row_and_what_it_had() {
     );
     let killed = Reopening::begin().unwrap();
     let row = killed.done(&engine, &config, 1).unwrap();
-    let json = &rows_to_json(&[row.clone()])[0];
+    let json = &rows_to_json(std::slice::from_ref(&row))[0];
     assert!(json["close_seconds"].is_null() && json["open_seconds"].as_f64() > Some(0.0));
     assert!(rows_to_table(&[row]).contains("killed, open in 0.0"));
 }
