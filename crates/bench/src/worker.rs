@@ -399,7 +399,10 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
             };
             self.plan.engine.scan(&from, STRIDE as usize, &mut each)?;
             let end = Instant::now();
-            self.has_read(begin, end, seen.entries, seen.entries, seen);
+            // The call that finds the end is none that reads.
+            if seen.entries > 0 {
+                self.has_read(begin, end, seen.entries, seen.entries, seen);
+            }
             self.plan.done.fetch_add(seen.entries, Ordering::Relaxed);
             if last.is_empty() || !increment(&mut last) || self.plan.dispenser.stopped() {
                 return Ok(());
