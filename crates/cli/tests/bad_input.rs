@@ -47,6 +47,11 @@ fn nonsense_on_the_command_line_is_refused() {
         (bench(&["--key-size", "0"]), "--key-size"),
         (bench(&["--key-size", "1", "--num", "1000"]), "--key-size"),
         (bench(&["--keys", "emoji"]), "ycsb"),
+        (bench(&["--distribution", "normal"]), "gaussian"),
+        (
+            vec!["bench", "--dir", "STORE", "--workload", "reopen-killed"],
+            "bench-compare",
+        ),
         (bench(&["--read-share", "150"]), "--read-share"),
         (bench(&["--duration", "soon"]), "soon"),
         (bench(&["--json", "/no/such/place"]), "/no/such/place"),
