@@ -44,6 +44,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("scrub", Layer::Verb),
     ("evacuate", Layer::Verb),
     ("watch", Layer::Verb),
+    ("reap", Layer::Verb),
     ("strangers", Layer::Verb),
     ("large", Layer::Verb),
     ("keys", Layer::Verb),
@@ -62,6 +63,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("vitals", Layer::Noun),
     ("pins", Layer::Noun),
     ("ranges", Layer::Noun),
+    ("tombstones", Layer::Noun),
     ("root", Layer::Noun),
     ("signals", Layer::Data),
     ("snapshots", Layer::Noun),
@@ -110,8 +112,10 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     // Collection and sweeps come upon strangers, and deal with them alike.
     ("gc", "strangers"),
     ("sweep", "strangers"),
-    // A sweep removes entries as collection does.
-    ("sweep", "gc"),
+    // Which tombstones may go, and how an entry does, is one decision of both.
+    ("gc", "reap"),
+    ("sweep", "reap"),
+    ("reap", "strangers"),
     // A scrub mends a checkpoint by writing another, and moves records out of a damaged segment as
     // collection does.
     ("scrub", "checkpoint"),

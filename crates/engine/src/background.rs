@@ -64,7 +64,7 @@ pub(crate) fn run_step(core: &Arc<Core>, step: Step) -> Result<bool> {
     match step {
         Step::Flush => flush_step(core).map(|()| true),
         Step::Collect => make_room(core),
-        Step::Upkeep => upkeep_step(core).map(|()| true),
+        Step::Upkeep => upkeep_step(core).map(|_| true),
         Step::Sweep => sweep::step(core),
         Step::Checkpoint => checkpoint_step(core),
         Step::Seal => {
@@ -192,23 +192,26 @@ fn collect_loop(core: &Arc<Core>) -> Result<()> {
 }
 
 fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
+    let mut has_more = false;
     while !core.signals.is_stopped() {
-        core.signals.upkeep.listen(UPKEEP_TICK);
-        upkeep_step(core)?;
+        if !has_more {
+            core.signals.upkeep.listen(UPKEEP_TICK);
+        }
+        has_more = upkeep_step(core)?;
     }
     Ok(())
 }
 
-/// Divides memory, writes a checkpoint if one is due, lets dead large values go, sweeps.
-pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<()> {
+/// Divides memory, writes a checkpoint if one is due, lets dead large values go, sweeps. True if the
+/// sweep found something: there may be more.
+pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<bool> {
     core.divide_memory();
     core.space.expect_checkpoint(core.index.memory_bytes());
     if checkpoint_is_due(core) {
         checkpoint_step(core)?;
     }
     large::reap(core)?;
-    sweep::step(core)?;
-    Ok(())
+    sweep::step(core)
 }
 
 /// Writes a checkpoint that nobody waits for.

@@ -11,11 +11,12 @@ use smallvec::SmallVec;
 use crate::admit::{acknowledge, admit, has_room, keep_tail_small};
 use crate::batches::BatchPass;
 use crate::canary::{is, Canary};
-use crate::core::{Core, Head};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::read::{back_off, look_up_present_in_batch, named};
 use crate::space::Wish;
+use crate::tombstones::Tombstone;
 use crate::write::{
     append_and_install, count_user_bytes, install_hidden, keep_in_cache, Expect, Installed,
 };
@@ -59,8 +60,9 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
     pass.publish(commit.seq);
     drop(pass);
     let is_delete = |d: &&Done<'_, '_>| d.member.value.is_none();
-    let tombstones = done.iter().filter(is_delete).map(|d| Head::of(&d.appended));
-    core.tombstones.lock().extend(tombstones);
+    let deletes = done.iter().filter(is_delete);
+    core.tombstones
+        .add(deletes.map(|d| Tombstone::of(&d.appended)));
     keep_members(core, first, &done);
     count_user_bytes(core, bytes);
     acknowledge(core, commit.seq, options)

@@ -1,14 +1,12 @@
 //! What an open store is made of: plain parts that the flows (write, read, scan, gc, checkpoint,
 //! sweep) work on. No logic of its own beyond small questions that several flows ask.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::superblock::Superblock;
 use heliox_index::{Index, PreparedKey};
-use heliox_log::append::Appended;
 use heliox_log::segments::Segment;
 use heliox_log::{Log, LogError};
 use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +29,7 @@ use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::space::Space;
 use crate::stats::{Counters, Stats};
+use crate::tombstones::{Tombstone, Tombstones};
 use crate::vitals::Vitals;
 
 /// What an index entry points to.
@@ -56,16 +55,6 @@ impl Asked {
     /// For a place that is known by its record's order, where the index does not matter.
     pub(crate) fn of(seq: SeqNo) -> Asked {
         Asked { seq, dropped: 0 }
-    }
-}
-
-impl Head {
-    /// A record that was appended just now.
-    pub(crate) fn of(appended: &Appended) -> Head {
-        Head {
-            location: appended.location,
-            asked: Asked::of(appended.seq),
-        }
     }
 }
 
@@ -96,9 +85,7 @@ pub(crate) struct Core {
     /// One collection step at a time.
     pub(crate) gc_lock: Mutex<()>,
     /// Tombstones that wait until they may go.
-    pub(crate) tombstones: Mutex<std::collections::VecDeque<Head>>,
-    /// Tombstones, by version, that wait until no segment of the log began before them.
-    pub(crate) kept_tombstones: Mutex<BTreeMap<SeqNo, Head>>,
+    pub(crate) tombstones: Tombstones,
     /// Numbers the values that are kept in chunks.
     pub(crate) next_value_id: AtomicU64,
     /// The newest order of the run before.
@@ -267,16 +254,15 @@ impl Core {
 
     /// Puts the tombstones that the index holds in line for their sweep.
     pub(crate) fn find_tombstones(&self) {
-        let asked = self.asked();
-        let mut tombstones = self.tombstones.lock();
+        let seq = self.log.last_seq();
+        let mut tombstones = Vec::new();
         self.index.for_each_entry(&mut |entry| {
             if entry.tombstone {
-                tombstones.push_back(Head {
-                    location: entry.location,
-                    asked,
-                });
+                let location = entry.location;
+                tombstones.push(Tombstone { seq, location });
             }
         });
+        self.tombstones.add(tombstones);
     }
 
     /// The store's figures now.

@@ -7,12 +7,12 @@
 //! displacement of its records is durable, a checkpoint covers what replay would need of it, its
 //! sums agree (or every dead record was verified), and no snapshot needs it in place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
 use heliox_format::limits::{CHUNK_BYTES, KEY_BYTES_MAX};
 use heliox_format::record::{Record, RecordKind, RECORD_HEADER_BYTES_MAX};
-use heliox_index::{Action, Entry, PreparedKey};
+use heliox_index::PreparedKey;
 use heliox_log::append::NewRecord;
 use heliox_log::expiries::Expiries;
 use heliox_log::scan::Scanned;
@@ -23,13 +23,14 @@ use heliox_sync::atomic::Ordering;
 use crate::admit::keep_tail_small;
 use crate::canary::{is, Canary};
 use crate::checkpoint;
-use crate::core::{Core, Head};
+use crate::core::{Asked, Core, Head};
 use crate::error::Result;
-use crate::keys::StoreKeys;
 use crate::large;
 use crate::read::{hash_of, older_version, OwnedRecord};
+use crate::reap::{reap_known, reapable, remove_entry, Fate, TOMBSTONES_PER_BATCH};
 use crate::snapshots::DeadVersion;
 use crate::strangers::{heal_segment, is_even, mark_kept};
+use crate::tombstones::Tombstone;
 use crate::write::{append_and_install, Expect, Installed};
 
 /// Records looked up at a time: what the processor waits for is then fetched for many at once.
@@ -331,6 +332,13 @@ impl OwnedRecordAt {
         }
     }
 
+    fn head(&self) -> Head {
+        Head {
+            location: self.location,
+            asked: Asked::of(self.record.seq),
+        }
+    }
+
     fn prepare(&self) -> PreparedKey<'_> {
         PreparedKey::of_hashed(self.hash, self.record.header.keyspace, &self.record.key)
     }
@@ -392,7 +400,11 @@ fn move_all(
     for head in harvest.dead_heads.iter().filter(|_| harvest.is_even) {
         is_settled &= forget_chunks(core, head)?;
     }
+    let reaped = reap_live(core, &harvest.live)?;
     for survivor in &harvest.live {
+        if reaped.contains(&survivor.location) {
+            continue;
+        }
         let is_gone = drop_if_gone(core, survivor, horizon(core))?;
         let is_moved = !is_gone && move_one(core, survivor)?;
         core.counters.gc_moved_records.add(u64::from(is_moved));
@@ -410,6 +422,25 @@ fn move_all(
         core.log.note_heads_settled(id);
     }
     Ok(())
+}
+
+/// Takes the entries of those tombstones away that nobody needs any more, as a sweep does: one that
+/// was moved would be garbage soon. Gives their places.
+fn reap_live(core: &Core, live: &[OwnedRecordAt]) -> Result<HashSet<Location>> {
+    let upto = reapable(core);
+    let due = live.iter().filter(|at| {
+        let record = &at.record;
+        record.header.kind == RecordKind::Tombstone && record.seq <= upto
+    });
+    let due: Vec<(Head, &OwnedRecord)> = due.map(|at| (at.head(), &at.record)).collect();
+    let mut reaped = HashSet::new();
+    for batch in due.chunks(TOMBSTONES_PER_BATCH) {
+        let (fates, ended) = reap_known(core, batch);
+        ended?;
+        let gone = batch.iter().zip(fates).filter(|(_, f)| *f == Fate::Gone);
+        reaped.extend(gone.map(|((head, _), _)| head.location));
+    }
+    Ok(reaped)
 }
 
 /// Deletes the chunks of a dead head. False if it cannot be read whether it is in use.
@@ -562,7 +593,7 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool>
     if !expired && !covered {
         return Ok(false);
     }
-    let dropped = remove_entry(core, &core.prepare(keyspace, record.key), at.location)?;
+    let dropped = remove_entry(core, &core.prepare(keyspace, record.key), at.head())?;
     if dropped {
         core.counters.expired_dropped.add(u64::from(expired));
         if record.header.chunked {
@@ -570,21 +601,6 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool>
         }
     }
     Ok(dropped)
-}
-
-/// Removes the entry that holds `location`, if it is the only one that may be the key's.
-pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, location: Location) -> Result<bool> {
-    let keys = StoreKeys { core };
-    Ok(core
-        .index
-        .update(key, &keys, |matches: &[Entry]| match matches {
-            [one] if one.location == location => {
-                core.log.note_unlogged_removal(location, key.hash());
-                core.space.note_garbage();
-                (Action::Remove { old: location }, true)
-            }
-            _ => (Action::Keep, false),
-        })?)
 }
 
 /// Copies a record that is live still. False if it is not any more.
@@ -610,7 +626,7 @@ pub(crate) fn move_one(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
             if core.log.is_settled(at.location) {
                 mark_kept(core, appended.location, appended.seq);
             }
-            core.tombstones.lock().push_back(Head::of(&appended));
+            core.tombstones.add([Tombstone::of(&appended)]);
         }
         return Ok(true);
     }

@@ -69,6 +69,7 @@ mod pins;
 mod range_delete;
 mod ranges;
 mod read;
+mod reap;
 mod recover;
 mod room;
 mod root;
@@ -87,6 +88,7 @@ mod sweep;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod vitals;
 mod watch;
 mod write;

@@ -388,6 +388,49 @@ fn read_entry<'s>(core: &Core, head: Head, read: &'s mut ReadBuf) -> Result<Opti
     Ok(found.map(|f| f.record))
 }
 
+/// As [`fetch`], of many entries with one submission of reads, and without the values of users. For
+/// background work: what is read does not go into the cache.
+pub(crate) fn fetch_many(core: &Core, heads: &[Head]) -> Vec<Result<Option<OwnedRecord>>> {
+    let is_stale = |head: &Head| {
+        let segment = core.log.geometry().segment_at(head.location);
+        segment.is_some_and(|id| is_reused(core, id, head.asked))
+    };
+    let mut records: Vec<Option<OwnedRecord>> = heads
+        .iter()
+        .map(|head| look_in_cache(core, head.location, OwnedRecord::without_value))
+        .collect();
+    let missing: Vec<usize> = (0..heads.len()).filter(|n| records[*n].is_none()).collect();
+    read_missing(core, &missing, &|n| heads[n].location, &mut records);
+    let of = |(head, record): (&Head, Option<OwnedRecord>)| match record {
+        _ if is_stale(head) => Ok(None),
+        Some(record) => Ok(Some(record)),
+        // Gone, or not to be read with the others: by itself it shows which.
+        None => with_scratch(|scratch| {
+            Ok(fetch(core, *head, scratch)?.map(|r| OwnedRecord::without_value(&r)))
+        }),
+    };
+    heads.iter().zip(records).map(of).collect()
+}
+
+/// Reads the records of those numbers with one submission, without the values of users. Where that
+/// fails, they stay unknown.
+fn read_missing(
+    core: &Core,
+    missing: &[usize],
+    place: &dyn Fn(usize) -> Location,
+    records: &mut [Option<OwnedRecord>],
+) {
+    let locations: Vec<Location> = missing.iter().map(|n| place(*n)).collect();
+    // Whoever asks reads those that are left one by one, and meets the error there.
+    let _ = with_read_buf(|buf| {
+        core.log.read_many(&locations, buf, &mut |i, found| {
+            if let Ok(Some(found)) = found {
+                records[missing[i]] = Some(OwnedRecord::without_value(&found.record));
+            }
+        })
+    });
+}
+
 /// True if the segment began after the index was asked: what was read of it since may be of another
 /// record than the one meant, or of a checkpoint.
 pub(crate) fn is_reused(core: &Core, segment: SegmentId, asked: Asked) -> bool {
@@ -466,6 +509,27 @@ pub(crate) fn read_link(
         next = core.snapshots.below(at);
     }
     Ok(None)
+}
+
+/// As [`read_link`], of many links with one submission of reads, without the values of users and where
+/// they lie.
+pub(crate) fn read_links(core: &Core, links: &[DeadVersion]) -> Vec<Result<Option<OwnedRecord>>> {
+    let is_in_place = |link: &DeadVersion| {
+        let segment = core.log.geometry().segment_at(link.location);
+        segment.is_some_and(|id| is_link_alive(core, id, link.death))
+    };
+    let mut records = vec![None; links.len()];
+    let alive = |n: &usize| is_in_place(&links[*n]);
+    let missing: Vec<usize> = (0..links.len()).filter(alive).collect();
+    read_missing(core, &missing, &|n| links[n].location, &mut records);
+    let of = |(link, record): (&DeadVersion, Option<OwnedRecord>)| match record {
+        Some(record) if is_in_place(link) => Ok(Some(record)),
+        _ => {
+            let linked = with_scratch(|scratch| read_link(core, *link, scratch))?;
+            Ok(linked.map(|l| OwnedRecord::without_value(&l.record.record())))
+        }
+    };
+    links.iter().zip(records).map(of).collect()
 }
 
 /// The record of one dead version, in its place or where it was copied.

@@ -46,6 +46,7 @@ use crate::snapshot::{Snapshot, SnapshotGuard};
 use crate::snapshots::Snapshots;
 use crate::space::{Space, Wish};
 use crate::stats::{Counters, Stats};
+use crate::tombstones::Tombstones;
 use crate::watch;
 
 /// An open store. Cheap to clone; shared by all threads. The last clone that is dropped closes it.
@@ -167,8 +168,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         checkpointed_cut: AtomicU64::new(0),
         checkpoint_lock: Mutex::new(()),
         gc_lock: Mutex::new(()),
-        tombstones: Mutex::default(),
-        kept_tombstones: Mutex::default(),
+        tombstones: Tombstones::default(),
         next_value_id: AtomicU64::new(recovered.next_value_id),
         recovered: SeqNo(recovered.next_seq.0 - 1),
         first_value_id: recovered.next_value_id,

@@ -13,7 +13,7 @@
 //! records are read.
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
-use heliox_format::record::RecordKind;
+use heliox_format::record::{Record, RecordKind};
 use heliox_index::{Action, Entry, PreparedKey};
 use heliox_log::scan::{Scanned, SegmentScanner};
 use heliox_log::sums::{is_told, weight, Settlement};
@@ -24,9 +24,10 @@ use crate::core::{Core, Head};
 use crate::error::Result;
 use crate::keys::StoreKeys;
 use crate::read::{
-    hash_of, is_gone, older_version, read_link, settlement, trace, with_scratch, OwnedRecord,
-    Traced, View,
+    hash_of, is_gone, older_version, read_link, read_links, settlement, trace, with_scratch,
+    OwnedRecord, Traced, View,
 };
+use crate::snapshots::DeadVersion;
 use crate::write::{append_and_install, healed_record, Expect, Installed};
 
 /// What a look at a record came to.
@@ -218,6 +219,57 @@ pub(crate) fn settle_below(core: &Core, top: &OwnedRecord) -> Result<Below> {
     }
     below.is_whole = true;
     Ok(below)
+}
+
+/// As [`settle_below`], of many records whose chains are read side by side.
+pub(crate) fn settle_below_many(core: &Core, tops: &[&OwnedRecord]) -> Vec<Result<Below>> {
+    let alike = follow_alike(core, tops);
+    let of = |(top, below): (&&OwnedRecord, Option<Below>)| match below {
+        Some(below) => Ok(below),
+        None => settle_below(core, top),
+    };
+    tops.iter().zip(alike).map(of).collect()
+}
+
+/// What lies below each record if all of it is of its own key; none if it is not, or cannot be read.
+/// Nearly always it is, and there is nothing to settle.
+fn follow_alike(core: &Core, tops: &[&OwnedRecord]) -> Vec<Option<Below>> {
+    let hashes: Vec<u64> = tops.iter().map(|t| hash_of(core, &t.record())).collect();
+    let mut below: Vec<Option<Below>> = vec![None; tops.len()];
+    let mut next: Vec<(usize, DeadVersion)> = Vec::with_capacity(tops.len());
+    let mut follow =
+        |n: usize, record: &Record<'_>, next: &mut Vec<(usize, DeadVersion)>| match older_version(
+            record,
+        ) {
+            Some(older) => next.push((n, older)),
+            None => {
+                below[n] = Some(Below {
+                    is_whole: true,
+                    ..Below::default()
+                });
+            }
+        };
+    for (n, top) in tops.iter().enumerate() {
+        follow(n, &top.record(), &mut next);
+    }
+    let mut broken = Vec::new();
+    while !next.is_empty() {
+        let links: Vec<DeadVersion> = next.iter().map(|(_, link)| *link).collect();
+        let read = read_links(core, &links);
+        for ((n, _), record) in std::mem::take(&mut next).into_iter().zip(read) {
+            match record {
+                Ok(None) => broken.push(n),
+                Ok(Some(record)) if hash_of(core, &record.record()) == hashes[n] => {
+                    follow(n, &record.record(), &mut next);
+                }
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+    }
+    for n in broken {
+        below[n] = Some(Below::default());
+    }
+    below
 }
 
 // ---- by the sums ----

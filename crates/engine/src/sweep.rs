@@ -9,21 +9,20 @@ use std::sync::Arc;
 
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::SeqNo;
-use heliox_format::record::RecordKind;
 use heliox_index::{Direction, Next, ScanBatch, ScanFrom};
 use heliox_sync::atomic::Ordering;
 
-use crate::canary::{is, Canary};
 use crate::core::{Core, Head};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gc::remove_entry;
 use crate::keyspaces::OWNERS;
 use crate::large;
 use crate::ranges::holds;
 use crate::read::{fetch, with_scratch, OwnedRecord};
+use crate::reap::{reap, reapable, remove_entry, Fate, TOMBSTONES_PER_BATCH};
 use crate::scan::{Bounds, Scan};
 use crate::snapshot::SnapshotGuard;
-use crate::strangers::{mark_kept, oldest_segment, settle_below};
+use crate::strangers::oldest_segment;
+use crate::tombstones::Tombstone;
 
 /// Tombstones looked at in one step.
 const TOMBSTONES_PER_STEP: usize = 4096;
@@ -90,92 +89,40 @@ fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
 
 // ---- tombstones ----
 
-enum Fate {
-    Gone,
-    Later,
-    /// Until no segment began before this order.
-    Kept(SeqNo),
-}
-
-/// Puts tombstones in line again that were kept for the sake of segments which are gone.
-fn release_kept(core: &Core) {
-    let mut kept = core.kept_tombstones.lock();
-    if kept.is_empty() {
-        return;
-    }
-    let rest = kept.split_off(&oldest_segment(core).next());
-    let released = std::mem::replace(&mut *kept, rest);
-    core.tombstones.lock().extend(released.into_values());
-}
-
 /// Takes the entries of tombstones away that nobody needs any more. True if one was.
 pub(crate) fn reap_tombstones(core: &Core) -> Result<bool> {
-    release_kept(core);
-    let waiting = core.tombstones.lock().len();
+    let tombstones = &core.tombstones;
+    tombstones.release_kept(|| oldest_segment(core));
+    let put_off = tombstones.take_put_off(TOMBSTONES_PER_STEP);
     let mut done = false;
-    for _ in 0..waiting.min(TOMBSTONES_PER_STEP) {
-        let Some(head) = core.tombstones.lock().pop_front() else {
+    let mut left = TOMBSTONES_PER_STEP;
+    while left > 0 {
+        let due = tombstones.take(reapable(core), left.min(TOMBSTONES_PER_BATCH));
+        if due.is_empty() {
             break;
-        };
-        core.settings.environment.breathe();
-        if head.asked.seq > core.checkpointed() && !is(Canary::TombstoneTooEarly) {
-            core.tombstones.lock().push_back(head);
-            continue;
         }
-        let fate = match reap(core, head) {
-            // It keeps its entry.
-            Err(error) if core.is_unreadable(&error) => continue,
-            fate => fate?,
-        };
-        match fate {
-            Fate::Gone => done = true,
-            Fate::Later => core.tombstones.lock().push_back(head),
-            Fate::Kept(version) => _ = core.kept_tombstones.lock().insert(version, head),
-        }
+        left -= due.len();
+        done |= reap_batch(core, &due)?;
+    }
+    for batch in put_off.chunks(TOMBSTONES_PER_BATCH) {
+        done |= reap_batch(core, batch)?;
     }
     Ok(done)
 }
 
-/// Takes a tombstone's entry away if a checkpoint covers the tombstone, no snapshot needs it, and
-/// what it displaced was verified to be of its key.
-fn reap(core: &Core, head: Head) -> Result<Fate> {
-    let location = head.location;
-    let tombstone = with_scratch(|scratch| {
-        Ok::<_, crate::error::Error>(fetch(core, head, scratch)?.map(|r| OwnedRecord::of(&r)))
-    })?;
-    let Some(tombstone) = tombstone.filter(|t| t.header.kind == RecordKind::Tombstone) else {
-        return Ok(Fate::Gone);
-    };
-    let record = tombstone.record();
-    let key = core.prepare(record.header.keyspace, record.key);
-    let matches = core.index.lookup(&key);
-    if !matches.iter().any(|e| e.location == location) {
-        return Ok(Fate::Gone);
+fn reap_batch(core: &Core, batch: &[Tombstone]) -> Result<bool> {
+    let (fates, ended) = reap(core, batch);
+    let mut later = Vec::new();
+    for (tombstone, fate) in batch.iter().zip(&fates) {
+        match fate {
+            // One that is unreadable keeps its entry.
+            Fate::Gone | Fate::Unreadable => {}
+            Fate::Later => later.push(*tombstone),
+            Fate::Kept(version) => core.tombstones.keep(*version, *tombstone),
+        }
     }
-    let is_seen = core.snapshots.oldest().is_some_and(|s| s < record.seq);
-    let is_needed = record.seq > core.checkpointed() || is_seen;
-    if is_needed && !is(Canary::TombstoneTooEarly) {
-        return Ok(Fate::Later);
-    }
-    let below = settle_below(core, &tombstone)?;
-    if below.again {
-        return Ok(Fate::Later);
-    }
-    // A version of its key may lie hidden where the chain does not lead, or leads no more.
-    let is_marked = core.log.is_settled(location);
-    let may_hide = below.begins_foreign || below.has_foreign && !below.is_whole;
-    if (is_marked || may_hide) && oldest_segment(core) < record.version() {
-        mark_kept(core, location, record.seq);
-        return Ok(Fate::Kept(record.version()));
-    }
-    if matches.len() > 1 {
-        return Ok(Fate::Later);
-    }
-    if !remove_entry(core, &key, location)? {
-        return Ok(Fate::Later);
-    }
-    core.counters.tombstones_dropped.add(1);
-    Ok(Fate::Gone)
+    core.tombstones.put_off(later);
+    ended.map(|()| fates.contains(&Fate::Gone))
 }
 
 // ---- range deletes ----
@@ -292,7 +239,6 @@ fn sweep_entry(
     head: Head,
     sweep: &mut Sweep,
 ) -> Result<Option<Vec<u8>>> {
-    let location = head.location;
     let record = with_scratch(|scratch| {
         Ok::<_, crate::error::Error>(fetch(core, head, scratch)?.map(|r| OwnedRecord::of(&r)))
     });
@@ -311,7 +257,7 @@ fn sweep_entry(
     let covered = holds(range, keyspace, &record.key) && version < range.seq;
     let is_pending = core.batches.is_pending(&record.record());
     let key = core.prepare(keyspace, &record.key);
-    if covered && !is_pending && remove_entry(core, &key, location)? {
+    if covered && !is_pending && remove_entry(core, &key, head)? {
         sweep.gone += 1;
     } else if covered {
         sweep.is_complete = false;
@@ -358,6 +304,28 @@ mod tests {
         }
         step(store.core()).unwrap();
         assert_eq!(unswept(store.core()), 1);
+    }
+
+    /// Tombstones of one step, and what they displaced, lie side by side and are read together.
+    #[test]
+    fn a_step_takes_many_tombstones_with_few_reads_and_says_that_there_may_be_more() {
+        let (store, ks) = open();
+        let core = store.core();
+        let count = TOMBSTONES_PER_STEP + 1000;
+        (0..count).for_each(|n| ks.put(n.to_be_bytes(), "v").unwrap());
+        core.log.seal_segments();
+        (0..count).for_each(|n| ks.delete(n.to_be_bytes()).unwrap());
+        core.log.seal_segments();
+        assert!(!upkeep_step(core).unwrap(), "no checkpoint covers one");
+        store.checkpoint().unwrap();
+        let reads = || core.log.counters().record_reads.load(Ordering::Relaxed);
+        let before = reads();
+        assert!(upkeep_step(core).unwrap());
+        assert_eq!(core.index.entries(), 1000);
+        assert!(upkeep_step(core).unwrap());
+        assert_eq!(core.index.entries(), 0);
+        assert!(!upkeep_step(core).unwrap());
+        assert!(reads() - before < count as u64 / 50, "{}", reads() - before);
     }
 
     #[test]

@@ -15,12 +15,13 @@ use heliox_log::{LogError, Stream};
 use crate::admit::{acknowledge, admit};
 use crate::batches::BatchPass;
 use crate::canary::{is, Canary};
-use crate::core::{Core, Head};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::keys::StoreKeys;
 use crate::options::WriteOptions;
 use crate::read::{back_off, cache_record, look_up_present, named, Arrival, OwnedRecord, Present};
 use crate::space::Wish;
+use crate::tombstones::Tombstone;
 
 /// Under which condition a record is installed.
 pub(crate) enum Expect<'a> {
@@ -351,7 +352,7 @@ fn install_blind(
 
 fn note_tombstone(core: &Core, record: &NewRecord<'_>, appended: &Appended) {
     if record.kind == RecordKind::Tombstone {
-        core.tombstones.lock().push_back(Head::of(appended));
+        core.tombstones.add([Tombstone::of(appended)]);
     }
 }
 

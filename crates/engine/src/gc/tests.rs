@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use heliox_format::ids::{KeyspaceId, SeqNo};
 use heliox_format::segment::SegmentKind;
+use heliox_index::{Action, Entry};
 use heliox_log::append::BatchMember;
 use heliox_log::segments::SegmentState;
-use heliox_media::Media;
+use heliox_media::{Media, MemoryMedia};
 
 use super::*;
 use crate::background::{upkeep_step, Step};
 use crate::error::ErrorKind;
+use crate::keys::StoreKeys;
 use crate::keyspace::Keyspace;
 use crate::keyspaces::{CHUNKS, OWNERS};
 use crate::options::WriteOptions;
@@ -463,6 +465,72 @@ fn damage_under_a_sweep_costs_what_lies_there() {
         ks.delete_range("b", "c").unwrap();
         upkeep_step(core).unwrap();
         assert!(core.index.lookup(&core.prepare(ks.id(), b"b")).is_empty());
+    }
+}
+
+#[test]
+fn damage_below_one_tombstone_leaves_the_others_of_its_batch_alone() {
+    let (store, ks) = open(&new_media());
+    let core = store.core();
+    let keys = ["a", "b", "c"];
+    for key in keys {
+        ks.put(key, "value").unwrap();
+        core.log.seal_segments();
+    }
+    let value = place_of(core, &ks, b"b");
+    keys.iter().for_each(|key| ks.delete(key).unwrap());
+    core.log.seal_segments();
+    store.checkpoint().unwrap();
+    damage(core, value);
+    upkeep_step(core).unwrap();
+    let left = keys.map(|key| {
+        core.index
+            .lookup(&core.prepare(ks.id(), key.as_bytes()))
+            .len()
+    });
+    assert_eq!(left, [0, 1, 0]);
+}
+
+/// Collection takes a tombstone away exactly where a sweep would; else it moves it.
+#[test]
+fn a_tombstone_that_nobody_needs_is_not_moved() {
+    for (is_covered, is_seen) in [(true, false), (false, false), (true, true)] {
+        let media = Arc::new(MemoryMedia::clone(&tests::memory(66)));
+        let (store, ks) = open(&(Arc::clone(&media) as Arc<dyn Media>));
+        let core = store.core();
+        ks.put("key", "value").unwrap();
+        core.log.seal_segments();
+        let snapshot = is_seen.then(|| store.snapshot().unwrap());
+        if !is_covered {
+            store.checkpoint().unwrap();
+        }
+        ks.delete("key").unwrap();
+        let tombstone = place_of(core, &ks, b"key");
+        core.log.seal_segments();
+        if is_covered {
+            store.checkpoint().unwrap();
+        }
+        core.sync().unwrap();
+        let id = core.log.geometry().segment_at(tombstone).unwrap();
+        collect(core, id).unwrap();
+        let is_gone = is_covered && !is_seen;
+        assert_eq!(store.stats().tombstones_dropped, u64::from(is_gone));
+        assert_eq!(core.counters.gc_moved_records.get(), u64::from(!is_gone));
+        assert_eq!(core.log.segment(id).live(), 0);
+        // The removal is nowhere in the log: its segment waits for a checkpoint that has it.
+        let birth = core.log.views().birth(id);
+        retire_empty(core).unwrap();
+        let is_retired = core.log.views().birth(id) != birth;
+        assert_eq!(is_retired, is_covered && is_seen);
+        core.sync().unwrap();
+        let crashed = Arc::new(MemoryMedia::clone(&media)) as Arc<dyn Media>;
+        assert_eq!(open(&crashed).1.get("key").unwrap(), None);
+        store.checkpoint().unwrap();
+        retire_empty(core).unwrap();
+        assert_ne!(core.log.views().birth(id), birth);
+        drop(snapshot);
+        let crashed = Arc::new(MemoryMedia::clone(&media)) as Arc<dyn Media>;
+        assert_eq!(open(&crashed).1.get("key").unwrap(), None);
     }
 }
 

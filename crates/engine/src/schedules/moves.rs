@@ -81,6 +81,7 @@ fn a_deleted_key_stays_away() {
                 assert!([(0, 0), (0, 3), (3, 3)].contains(&(first, second)));
             });
             scope.spawn(|| run(&store, &TOMBSTONES_GO));
+            scope.spawn(|| run(&store, &[Step::Collect]));
         });
         assert_eq!(get(&keys, "k"), 3);
     });
