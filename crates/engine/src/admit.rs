@@ -18,8 +18,8 @@ const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(2);
 /// The flusher is woken when this part of the tail's share waits to be written.
 pub(crate) const FLUSH_DIVISOR: u64 = 8;
-/// How long a writer listens for the next chunk's write before it looks again.
-const TAIL_WAIT: Duration = Duration::from_millis(5);
+/// How long a writer sleeps for want of room in the tail before it looks again, whoever wakes it.
+const TAIL_WAIT: Duration = Duration::from_millis(100);
 
 /// Lets a write of so many bytes begin: waits for room in the tail and in the store.
 pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
@@ -84,11 +84,11 @@ fn wait_for_tail(core: &Core) -> Result<()> {
     if !core.settings.background {
         return keep_tail_small(core);
     }
-    // Chunk by chunk, so that no writer waits for more than it must.
+    // Whoever wakes and finds no room rings again: what took it was appended after the flusher had looked.
     while core.log.unwritten_bytes() > limit && core.log.failure().is_none() {
         core.check_open()?;
         core.signals.flush.ring();
-        core.log.wait_for_write(TAIL_WAIT);
+        core.log.wait_for_room(limit, TAIL_WAIT);
     }
     Ok(())
 }

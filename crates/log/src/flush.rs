@@ -136,7 +136,7 @@ impl Log {
                 .map_err(|e| self.fail(e.into()))?;
             self.check_begun(&chunk).map_err(|e| self.fail(e))?;
             self.note_written(stream, chunk);
-            self.chunk_written.notify_all();
+            self.wake_one();
         }
         Ok(reached)
     }

@@ -1,6 +1,7 @@
 //! The log itself: what its lock protects, and how it is put together.
 //!
-//! Lock order: the flush gate, then the state. Nothing under the state lock blocks or does I/O.
+//! Lock order: the flush gate, then the state, then the lock of those who wait for room, under which no
+//! other is taken. Nothing under the state lock blocks or does I/O.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -129,6 +130,7 @@ pub struct Log {
     pub(crate) state: Hot,
     pub(crate) gate: Mutex<FlushGate>,
     pub(crate) gate_opened: Condvar,
+    /// Of those who wait for room in the tail.
     pub(crate) write_lock: Mutex<()>,
     pub(crate) chunk_written: Condvar,
     pub(crate) durable_seq: AtomicU64,
@@ -277,10 +279,30 @@ impl Log {
             .store(state.unwritten_bytes, Ordering::Relaxed);
     }
 
-    /// Waits until the next chunk was written, at most so long.
-    pub fn wait_for_write(&self, most: Duration) {
-        let mut lock = self.write_lock.lock();
-        self.chunk_written.wait_for(&mut lock, most);
+    /// Waits until the tail holds no more unwritten bytes than `limit` or the log fails, at most so
+    /// long. Ends for no reason at times.
+    ///
+    /// A chunk that was written wakes one who waits, and who goes on wakes the next while there is room:
+    /// those whom it would not let on sleep on. None sleeps while there is room: room is made before
+    /// [`Log::wake_one`], which takes the lock under which whoever comes to wait looks first; so it sees
+    /// the room, or is asleep by then and can be woken. One who was woken and finds room wakes another in
+    /// turn, whether its time was up or not; if it finds none, what took the room will be written, and that
+    /// chunk wakes the next.
+    pub fn wait_for_room(&self, limit: u64, most: Duration) {
+        let has_room = || self.unwritten_bytes() <= limit;
+        let mut waiting = self.write_lock.lock();
+        if !has_room() && !self.is_failed.load(Ordering::Acquire) {
+            self.chunk_written.wait_for(&mut waiting, most);
+        }
+        if has_room() {
+            self.chunk_written.notify_one();
+        }
+    }
+
+    /// Room was made for one who waits in [`Log::wait_for_room`].
+    pub(crate) fn wake_one(&self) {
+        drop(self.write_lock.lock());
+        self.chunk_written.notify_one();
     }
 
     /// How many segments are free.
@@ -324,9 +346,11 @@ impl Log {
 
     /// Makes the log fail for good: from here on nothing is appended or acknowledged.
     pub fn fail(&self, error: LogError) -> LogError {
-        let mut failure = self.failure.lock();
-        let first = failure.get_or_insert(error).clone();
+        let first = self.failure.lock().get_or_insert(error).clone();
         self.is_failed.store(true, Ordering::Release);
+        // Nobody waits for room any more; as in [`Log::wake_one`].
+        drop(self.write_lock.lock());
+        self.chunk_written.notify_all();
         first
     }
 

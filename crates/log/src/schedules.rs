@@ -2,6 +2,7 @@
 //! durability.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use heliox_format::checksum::ChecksumSalt;
 use heliox_format::frame::FrameShape;
@@ -9,6 +10,7 @@ use heliox_format::ids::{Birth, Incarnation, KeyspaceId, SeqNo};
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_format::record::RecordKind;
 use heliox_media::{AlignedBuf, FaultMedia, Media, MemoryMedia, Operation};
+use heliox_sync::atomic::{AtomicU64, Ordering};
 use heliox_sync::{explore, thread, Plan};
 
 use crate::append::{Appended, NewRecord};
@@ -131,6 +133,66 @@ fn a_failure_reaches_everybody_who_waits() {
             assert_eq!(log.failure().is_some(), log.sync().is_err());
         });
     }
+}
+
+/// Writers that wait for room in the tail all go on: a chunk wakes one of them, and each the next,
+/// also where what it writes itself asks for no further chunk, and where others take the room first.
+#[test]
+fn nobody_waits_for_room_that_is_there() {
+    under_schedules(2000, || {
+        let log = over(Arc::new(memory()));
+        // As little as is told.
+        let limit = 4 << 10;
+        let append = |bytes: usize| {
+            let value = vec![1; bytes];
+            let record = NewRecord::new(RecordKind::Put, KeyspaceId(1), b"k", &value);
+            log.append(Stream::User, &record).unwrap();
+        };
+        append(9000);
+        let left = AtomicU64::new(4);
+        let write = |bytes: usize| {
+            while log.unwritten_bytes() > limit {
+                log.wait_for_room(limit, Duration::from_secs(1));
+            }
+            append(bytes);
+            left.fetch_sub(1, Ordering::SeqCst);
+        };
+        thread::scope(|scope| {
+            let write = &write;
+            for bytes in [100, 9000, 100, 100] {
+                scope.spawn(move || write(bytes));
+            }
+            scope.spawn(|| {
+                while left.load(Ordering::SeqCst) > 0 {
+                    if log.unwritten_bytes() > limit {
+                        log.write_all().unwrap();
+                    }
+                    thread::yield_now();
+                }
+            });
+        });
+    });
+}
+
+/// Who waits for room goes on when the log fails.
+#[test]
+fn nobody_waits_for_room_in_a_log_that_failed() {
+    under_schedules(1000, || {
+        let log = over(Arc::new(memory()));
+        let record = NewRecord::new(RecordKind::Put, KeyspaceId(1), b"k", &[1; 9000]);
+        log.append(Stream::User, &record).unwrap();
+        let wait = || {
+            while log.failure().is_none() {
+                log.wait_for_room(0, Duration::from_secs(1));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(wait);
+            }
+            scope.spawn(|| log.fail(LogError::Internal("for the test")));
+        });
+    });
 }
 
 /// A record is found at its place from the moment it has one: in the tail, while its chunk is frozen

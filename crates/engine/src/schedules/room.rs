@@ -63,3 +63,35 @@ fn a_store_with_its_threads_closes_beside_writers() {
         }
     });
 }
+
+/// Writers that wait until the tail has room for them, and a store that closes meanwhile: they wait for
+/// ever if nobody wakes them.
+#[test]
+fn writers_wait_for_the_tail_no_longer_than_they_must() {
+    let plan = Plan {
+        schedules: 60,
+        patient: true,
+    };
+    explore(plan, |number| {
+        let (store, keys) = open(&options(memory(66)).background(true));
+        let limit = store.core().settings.tail_limit_bytes;
+        let value = vec![1; 1 << 20];
+        let write = |key: &str| {
+            for _ in 0..limit / value.len() as u64 {
+                match keys.put(key, &value) {
+                    Ok(()) => {}
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Closed, "{error}"),
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let write = &write;
+            for key in ["a", "b", "c"] {
+                scope.spawn(move || write(key));
+            }
+            if number % 2 == 0 {
+                scope.spawn(|| store.clone().close().unwrap());
+            }
+        });
+    });
+}
