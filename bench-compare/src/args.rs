@@ -182,7 +182,7 @@ pub(crate) struct RunArgs {
     /// The size of that file [default: that of the data, 1G at least]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "raw_device")]
     pub(crate) raw_size: Option<u64>,
-    /// Seconds for each of the 24 figures of the raw device
+    /// Seconds for each of the 25 figures of the raw device
     #[arg(long, value_name = "S", value_parser = parse_duration, default_value = "2")]
     pub(crate) raw_time: Duration,
     /// Write the results to this file (overwritten), as a list of JSON objects

@@ -230,7 +230,7 @@ fn the_raw_device_stands_beside_the_engines() {
     let rows = results(dir.path());
     let (raw, engines): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row["engine"] == "raw-device");
-    assert_eq!((raw.len(), engines.len()), (24, 2), "{text}");
+    assert_eq!((raw.len(), engines.len()), (25, 2), "{text}");
     for (row, depth) in raw.iter().zip([1, 2, 4, 8, 16, 32]) {
         assert_eq!(
             (&row["workload"], &row["threads"]),

@@ -47,7 +47,7 @@ fn options(pattern: Pattern, depth: usize, setup: &Setup) -> Vec<String> {
         Pattern::RandomRead => "randread",
         Pattern::RandomWrite => "randwrite",
         Pattern::SequentialRead => "read",
-        Pattern::SequentialWrite => "write",
+        Pattern::SequentialWrite | Pattern::DurableWrite => "write",
     };
     let fixed = [
         "--name=raw",

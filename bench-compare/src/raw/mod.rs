@@ -2,7 +2,9 @@
 //!
 //! Random 4 KiB and sequential 128 KiB, read and written past the page cache, with 1 to 32 requests
 //! under way: by `fio` and `io_uring` where fio is installed, else by as many threads as requests,
-//! each with one blocking request, which is how most engines ask. Nothing is synced between writes.
+//! each with one blocking request, which is how most engines ask. Of these nothing is synced; besides,
+//! 4 KiB writes one after the other, each followed by an fdatasync, always by a thread of this program,
+//! since fio tells the latency of a write without that of its sync.
 //!
 //! Threads: those of a point live inside [`measure`].
 
@@ -31,16 +33,26 @@ pub(crate) enum Pattern {
     RandomWrite,
     SequentialRead,
     SequentialWrite,
+    DurableWrite,
 }
 
 impl Pattern {
     /// Reads first, so that they are not read from what was just written.
-    pub(crate) const ALL: [Pattern; 4] = [
+    pub(crate) const ALL: [Pattern; 5] = [
         Pattern::RandomRead,
         Pattern::SequentialRead,
         Pattern::RandomWrite,
         Pattern::SequentialWrite,
+        Pattern::DurableWrite,
     ];
+
+    /// How many requests are under way: syncs one at a time, as a log makes them.
+    pub(crate) const fn depths(self) -> &'static [usize] {
+        match self {
+            Pattern::DurableWrite => &[1],
+            _ => &DEPTHS,
+        }
+    }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -48,18 +60,25 @@ impl Pattern {
             Pattern::RandomWrite => "randwrite-4k",
             Pattern::SequentialRead => "seqread-128k",
             Pattern::SequentialWrite => "seqwrite-128k",
+            Pattern::DurableWrite => "syncwrite-4k",
         }
     }
 
     const fn block_bytes(self) -> usize {
         match self {
-            Pattern::RandomRead | Pattern::RandomWrite => PAGE_BYTES as usize,
+            Pattern::RandomRead | Pattern::RandomWrite | Pattern::DurableWrite => {
+                PAGE_BYTES as usize
+            }
             Pattern::SequentialRead | Pattern::SequentialWrite => 128 << 10,
         }
     }
 
     const fn reads(self) -> bool {
         matches!(self, Pattern::RandomRead | Pattern::SequentialRead)
+    }
+
+    const fn syncs(self) -> bool {
+        matches!(self, Pattern::DurableWrite)
     }
 
     const fn is_random(self) -> bool {
@@ -141,12 +160,12 @@ fn measure_by(
         points: Vec::new(),
     };
     for pattern in Pattern::ALL {
-        for depth in DEPTHS {
+        for &depth in pattern.depths() {
             if interrupted.load(Ordering::Relaxed) {
                 break;
             }
             told(&format!("{}, depth {depth}", pattern.name()));
-            if let Some(version) = &fio {
+            if let Some(version) = fio.as_ref().filter(|_| !pattern.syncs()) {
                 match fio::point(&path, pattern, depth, setup) {
                     Ok(point) => {
                         raw.tool = version.clone();
@@ -301,7 +320,9 @@ mod tests {
         let mut told = Vec::new();
         let tell = |what: &str| told.push(what.to_owned());
         let raw = measure_by(None, dir.path(), &setup, &AtomicBool::new(false), tell).unwrap();
-        assert_eq!(raw.points.len(), Pattern::ALL.len() * DEPTHS.len());
+        assert_eq!(raw.points.len(), 4 * DEPTHS.len() + 1);
+        let synced = raw.points.last().unwrap();
+        assert_eq!((synced.pattern.name(), synced.depth), ("syncwrite-4k", 1));
         for point in &raw.points {
             assert!(point.ops > 0 && point.mean_us > 0.0, "{point:?}");
             assert!(point.p95_us <= point.p99_us, "{point:?}");

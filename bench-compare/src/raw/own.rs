@@ -147,6 +147,9 @@ impl<'m> Worker<'m> {
         } else {
             self.media.write_at(offset, &self.block)?;
         }
+        if self.pattern.syncs() {
+            self.media.sync()?;
+        }
         let latency = begin.elapsed();
         self.latency.record(latency);
         self.sum += latency;
