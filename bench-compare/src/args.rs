@@ -59,7 +59,7 @@ pub(crate) struct SuiteArgs {
     /// Which: helium (latencies by 1 to 24 threads), herocks (db_bench with 16 to 64 threads), hlkvds
     /// (values of 4 KiB, 1 to 512 threads), scylla (highest rate with p95 below 1 ms, by the share of
     /// the data in memory; latencies over the raw device's), hse (YCSB), growth (rates, memory, space and
-    /// opening by the number of objects), scans (fresh and aged, cold and warm)
+    /// opening by the number of objects), scans (fresh and aged, cold and warm), speed (what Heliox is held to)
     #[arg(required_unless_present = "list")]
     pub(crate) name: Option<String>,
     /// Show what each suite runs, as command lines of run, and what its paper ran
@@ -72,7 +72,7 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
     /// Keys and memory, as a share of the paper's: above 0, 1 at most. Memory is 64M at least
-    /// [default: what takes minutes; 0.001, scylla 0.002, growth and scans 0.1]
+    /// [default: what takes minutes; 0.001, scylla 0.002, growth, scans and speed 0.1]
     #[arg(long, value_name = "S", value_parser = parse_scale)]
     pub(crate) scale: Option<f64>,
     /// Seconds (or 90s, 10m) after which each workload ends that is no fill
@@ -102,8 +102,9 @@ fn parse_scale(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is no scale: expected a number above 0, 1 at most"))
 }
 
-/// Measure.
+/// Measure. An option that is given again counts as given last.
 #[derive(Debug, ClapArgs)]
+#[command(args_override_self = true)]
 pub(crate) struct RunArgs {
     /// What to measure [default: all that were built in]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
@@ -140,6 +141,10 @@ pub(crate) struct RunArgs {
     /// Memory of each engine
     #[arg(long, default_value = "256M", value_name = "BYTES", value_parser = parse_size)]
     pub(crate) memory: u64,
+    /// How full the data makes a store whose size is fixed, as Heliox's, in percent [default: twice the
+    /// data and 512M]
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u64).range(1..=95))]
+    pub(crate) full: Option<u64>,
     /// When each write is durable: none, bounded (within 100 ms) or sync (before it returns)
     #[arg(long, default_value = "bounded", value_name = "MODE")]
     pub(crate) durability: DurabilityMode,

@@ -144,6 +144,7 @@ fn setup(args: &RunArgs, config: &Config, dir: &Path) -> Setup {
         durability: config.durability,
         memory_bytes: args.memory,
         data_bytes: args.data_bytes(),
+        full_percent: args.full,
         key_bytes: config.key_bytes,
         value_bytes: config.value_bytes,
         threads: config.threads_max() + 2,

@@ -20,6 +20,7 @@ fn setup(dir: &Path, durability: DurabilityMode) -> Setup {
         durability,
         memory_bytes: 64 << 20,
         data_bytes: 1 << 20,
+        full_percent: None,
         key_bytes: KEY_BYTES,
         value_bytes: VALUE_BYTES,
         threads: 4,
@@ -244,6 +245,21 @@ fn the_raw_device_stands_beside_the_engines() {
         "{text}"
     );
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// What a suite gives each part may be given otherwise by one: the last counts.
+#[test]
+fn a_store_is_as_full_as_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let what = ["--engines", "heliox", "--workloads", "fillrandom"];
+    let sizes = ["--num", "60K", "--key-size", "16", "--value-size", "984"];
+    let full = ["--full", "10", "--full", "40"];
+    let line = [&what[..], &sizes, &full].concat();
+    let output = program(dir.path(), &line).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let capacity = results(dir.path())[0]["capacity_bytes"].as_f64().unwrap();
+    assert!((capacity / 150e6 - 1.0).abs() < 0.1, "{capacity}");
 }
 
 fn suite(more: &[&str]) -> std::process::Output {

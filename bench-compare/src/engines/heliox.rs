@@ -1,7 +1,8 @@
 //! Heliox, as a program would embed it.
 //!
 //! - Memory: one budget for everything, which is the memory given.
-//! - Room: twice the data and 512 MiB, so that overwriting makes garbage collection work.
+//! - Room: twice the data and 512 MiB, or what `--full` says, so that overwriting makes garbage
+//!   collection work.
 //! - Durability: none, bounded (100 ms and 8 MiB) and sync are its own modes.
 //! - Scrub in the background: at the default pace. No encryption. It has no compression.
 
@@ -13,12 +14,16 @@ use super::Setup;
 const ROOM_BYTES: u64 = 512 << 20;
 
 pub(super) fn open(setup: &Setup) -> Result<Box<dyn Engine>, EngineError> {
+    let capacity_bytes = match setup.full_percent {
+        Some(percent) => setup.data_bytes.saturating_mul(100) / percent.max(1),
+        None => setup.data_bytes.saturating_mul(2) + ROOM_BYTES,
+    };
     let engine = HelioxEngine::open(&HelioxSetup {
         dir: setup.dir.clone(),
         keyspace: "bench".to_owned(),
         durability: setup.durability,
         memory_bytes: Some(setup.memory_bytes),
-        capacity_bytes: Some(setup.data_bytes.saturating_mul(2) + ROOM_BYTES),
+        capacity_bytes: Some(capacity_bytes),
         encryption: None,
         scrub_period: None,
     })?;

@@ -32,6 +32,8 @@ pub struct Setup {
     pub memory_bytes: u64,
     /// Bytes of keys and values that it is going to hold.
     pub data_bytes: u64,
+    /// How full these make a store of a fixed size, in percent, if that was asked for.
+    pub full_percent: Option<u64>,
     /// The size of a key, in bytes.
     pub key_bytes: usize,
     /// The size of a value, in bytes.

@@ -382,7 +382,7 @@ mod tests {
         let error = find("hellium").unwrap_err();
         assert!(
             error.contains("hellium")
-                && error.contains("helium, herocks, hlkvds, scylla, hse, growth, scans"),
+                && error.contains("helium, herocks, hlkvds, scylla, hse, growth, scans, speed"),
             "{error}"
         );
     }

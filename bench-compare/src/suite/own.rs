@@ -1,4 +1,5 @@
-//! Suites that follow no paper: how a store grows, and how it scans. Plain data, no threads.
+//! Suites that follow no paper: how a store grows, how it scans, and what Heliox's own goals are measured
+//! by. Plain data, no threads.
 
 use super::papers::{shown, Part, Shown, Suite};
 use super::quantity::Quantity;
@@ -169,6 +170,127 @@ pub(super) const SCANS: Suite = Suite {
         short_scans("short scans, fresh, warm", 2),
         short_scans("short scans, aged, cold", 3),
         short_scans("short scans, aged, warm", 4),
+    ],
+    told: &[],
+    devices: &[],
+};
+
+/// Beyond memory.
+const ROWS: u64 = 10 * MILLION;
+const ROW_BYTES: u64 = 424;
+
+/// A store of small objects in memory.
+const fn cached_part(
+    workloads: &'static str,
+    threads: &'static str,
+    more: &'static [&'static str],
+) -> Part {
+    Part {
+        workloads,
+        threads,
+        num: 40 * MILLION,
+        key_bytes: 16,
+        value_bytes: 100,
+        memory_bytes: 40 * MILLION * 116 * 4,
+        more,
+    }
+}
+
+/// A store of rows, of which a share fits in memory.
+const fn row_part(
+    workloads: &'static str,
+    threads: &'static str,
+    percent: u64,
+    more: &'static [&'static str],
+) -> Part {
+    Part {
+        workloads,
+        threads,
+        num: ROWS,
+        key_bytes: 24,
+        value_bytes: 400,
+        memory_bytes: ROWS * ROW_BYTES * percent / 100,
+        more,
+    }
+}
+
+const RATE: &[Quantity] = &[Quantity::Rate, Quantity::ProcessorTime];
+const WRITTEN: &[Quantity] = &[Quantity::Rate, Quantity::WriteAmplification];
+const SUSTAINED: &[Quantity] = &[
+    Quantity::Rate,
+    Quantity::WriteAmplification,
+    Quantity::LongestStall,
+];
+const TAIL: &[Quantity] = &[Quantity::P99, Quantity::P999, Quantity::P9999];
+const OF_DEVICE: &[Quantity] = &[Quantity::Rate, Quantity::ShareOfDevice, Quantity::ReadP999];
+const YCSB: &[Quantity] = &[Quantity::Rate, Quantity::ShareOfDevice];
+
+const fn ycsb(label: &'static str, workload: &'static str, time: usize) -> Shown {
+    of_part(2, time, shown(label, workload, &[16], YCSB))
+}
+
+/// What Heliox is held to.
+pub(super) const SPEED: Suite = Suite {
+    name: "speed",
+    source: "no paper: what Heliox is to be good at, beside other engines",
+    setup: "in memory, 40 million objects of 16 and 100 bytes: loads by single puts and by batches of 100, reads, \
+            misses, latencies of one thread. Beyond memory, 10 million rows of 24 and 400 bytes: YCSB with memory for \
+            a quarter of them and 16 threads (E twice, since scans lay together what they read); overwriting a store \
+            that is 70 % full and reading beside a writer of 20,000 rows a second, with memory for a tenth. Durable \
+            puts of 1, 8 and 64 threads",
+    scale: TENTH,
+    differs: &[
+        "what is sustained takes longer than 5 seconds to show: give --duration 10m for the last figures",
+        "shares of the device need --raw-device; puts that are durable one by one are held against its syncwrite-4k",
+    ],
+    parts: &[
+        cached_part("fillrandom,readrandom,readrandom,multireadrandom,readmissing,overwrite", "2", &[]),
+        cached_part("fillbatch", "2", &["--batch", "100"]),
+        row_part(
+            "fillrandom,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-f,ycsb-e,ycsb-e",
+            "16",
+            25,
+            &[],
+        ),
+        row_part("fillrandom,overwrite", "2", 10, &["--full", "70"]),
+        row_part(
+            "fillrandom,readwhilewriting",
+            "16",
+            10,
+            &["--writer-rate", "20K"],
+        ),
+        row_part("fillrandom,readrandom", "1", 10, &[]),
+        cached_part("fillrandom,overwrite,readrandom,readrandom", "1", &[]),
+        Part {
+            num: MILLION,
+            ..cached_part(
+                "fillbatch,overwrite",
+                "1,8,64",
+                &["--batch", "1000", "--durability", "sync"],
+            )
+        },
+    ],
+    shown: &[
+        of_part(0, 1, shown("load by single puts", "fillrandom", &[2], RATE)),
+        of_part(1, 1, shown("load by batches of 100", "fillbatch", &[2], RATE)),
+        of_part(0, 2, shown("cached get", "readrandom", &[2], RATE)),
+        of_part(0, 1, shown("cached multi_get of 64", "multireadrandom", &[2], RATE)),
+        of_part(0, 1, shown("get of a missing key", "readmissing", &[2], RATE)),
+        of_part(0, 1, shown("overwrite in memory", "overwrite", &[2], RATE)),
+        of_part(6, 1, shown("put, one thread", "overwrite", &[1], TAIL)),
+        of_part(6, 2, shown("cached get, one thread", "readrandom", &[1], TAIL)),
+        of_part(2, 1, shown("load beyond memory", "fillrandom", &[16], WRITTEN)),
+        ycsb("YCSB A", "ycsb-a", 1),
+        ycsb("YCSB B", "ycsb-b", 1),
+        ycsb("YCSB C", "ycsb-c", 1),
+        ycsb("YCSB D", "ycsb-d", 1),
+        ycsb("YCSB F", "ycsb-f", 1),
+        ycsb("YCSB E", "ycsb-e", 1),
+        ycsb("YCSB E, again", "ycsb-e", 2),
+        of_part(3, 1, shown("overwrite at 70 %", "overwrite", &[2], SUSTAINED)),
+        of_part(4, 1, shown("read beside a writer", "readwhilewriting", &[16], OF_DEVICE)),
+        of_part(5, 1, shown("cold get, one thread", "readrandom", &[1], OF_DEVICE)),
+        of_part(7, 1, shown("durable put", "overwrite", &[1, 8, 64], RATE)),
     ],
     told: &[],
     devices: &[],

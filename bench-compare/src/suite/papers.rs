@@ -2,7 +2,7 @@
 //! papers stand here and nowhere else. They are their vendors' own and nobody repeated them; of
 //! what a paper measured, only the figures below are known here. Plain data, no threads.
 
-use super::own::{GROWTH, SCANS};
+use super::own::{GROWTH, SCANS, SPEED};
 use super::quantity::Quantity;
 
 /// The runs that follow a paper, and its figures; or runs of our own, which have none.
@@ -70,7 +70,7 @@ pub(crate) struct Told {
 }
 
 /// Every suite.
-pub(crate) const SUITES: [Suite; 7] = [HELIUM, HEROCKS, HLKVDS, SCYLLA, HSE, GROWTH, SCANS];
+pub(crate) const SUITES: [Suite; 8] = [HELIUM, HEROCKS, HLKVDS, SCYLLA, HSE, GROWTH, SCANS, SPEED];
 
 /// Of papers whose runs take minutes an engine at that scale.
 const THOUSANDTH: f64 = 0.001;

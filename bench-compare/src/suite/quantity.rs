@@ -37,6 +37,13 @@ pub(crate) enum Quantity {
     MemoryPerObject,
     /// What the store occupies for each key, in bytes.
     SpacePerObject,
+    /// The longest time in which no write was completed, in milliseconds.
+    LongestStall,
+    /// Microseconds of a processor for each operation, background work included.
+    ProcessorTime,
+    /// Reads of media that operations waited for, as a share of the raw device's at a depth of as many
+    /// threads.
+    ShareOfDevice,
     /// Bytes written to media for each byte of keys and values written.
     WriteAmplification,
     /// Bytes read from media for each byte of keys and values found.
@@ -64,6 +71,9 @@ impl Quantity {
             Quantity::OpenSeconds => "seconds to open",
             Quantity::MemoryPerObject => "memory B/object",
             Quantity::SpacePerObject => "space B/object",
+            Quantity::LongestStall => "longest stall ms",
+            Quantity::ProcessorTime => "cpu us/op",
+            Quantity::ShareOfDevice => "reads to the raw device's",
             Quantity::WriteAmplification => "write amplification",
             Quantity::ReadAmplification => "read amplification",
             Quantity::IndexBytes => "index B/object",
@@ -97,6 +107,9 @@ impl Quantity {
             Quantity::OpenSeconds => figure("open_seconds"),
             Quantity::MemoryPerObject => each("peak_rss_bytes", "num"),
             Quantity::SpacePerObject => each("disk_bytes", "num"),
+            Quantity::LongestStall => figure("longest_stall_ms"),
+            Quantity::ProcessorTime => figure("cpu_us_per_op"),
+            Quantity::ShareOfDevice => figure("raw_device_share"),
             Quantity::WriteAmplification => figure("write_amplification"),
             Quantity::ReadAmplification => {
                 let each = figure("key_size")? + figure("value_size")?;
@@ -116,9 +129,14 @@ impl Quantity {
             | Quantity::P999
             | Quantity::P9999
             | Quantity::ReadP999
-            | Quantity::WriteP999 => short(value),
+            | Quantity::WriteP999
+            | Quantity::LongestStall
+            | Quantity::ProcessorTime => short(value),
             Quantity::OpenSeconds => format!("{value:.3}"),
-            Quantity::ToMemory | Quantity::ToDevice | Quantity::MediaReads => format!("{value:.2}"),
+            Quantity::ToMemory
+            | Quantity::ToDevice
+            | Quantity::MediaReads
+            | Quantity::ShareOfDevice => format!("{value:.2}"),
             Quantity::WriteAmplification | Quantity::ReadAmplification => format!("{value:.3}"),
             Quantity::IndexBytes | Quantity::MemoryPerObject | Quantity::SpacePerObject => {
                 format!("{value:.1}")
