@@ -184,7 +184,7 @@ impl Core {
     }
 
     /// Divides the budget: the tail has its share, the index takes what it needs, snapshots what
-    /// they hold, the log its notes of heads and expiries, the scrub a buffer; the cache gets the rest.
+    /// they hold, the log its notes of heads and expiries, tombstones their line, the scrub a buffer; the cache gets the rest.
     pub(crate) fn divide_memory(&self) {
         let budget = self.settings.memory_budget_bytes;
         let taken = self
@@ -195,6 +195,7 @@ impl Core {
             + self.index.memory_bytes()
             + self.snapshots.bytes()
             + self.log.notes_memory_bytes()
+            + self.tombstones.memory_bytes()
             + WINDOW_BYTES as u64;
         // Growth until the next division, and what a collection step holds: a segment, the next
         // one, and the survivors.

@@ -18,7 +18,7 @@ use heliox_format::record::RecordKind;
 
 use crate::core::{Asked, Core};
 use crate::gc::{move_one, OwnedRecordAt};
-use crate::read::{is_reused, OwnedRecord};
+use crate::read::{is_gone, is_reused, OwnedRecord, View};
 
 /// Entries of an iteration that are looked at.
 pub(crate) const ENTRIES_MAX: usize = 1000;
@@ -47,8 +47,10 @@ pub(crate) fn run(core: &Core, mut places: Vec<Place<'_>>, asked: Asked, reads: 
         let by_keyspace = a.record.header.keyspace.cmp(&b.record.header.keyspace);
         by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
     });
-    let mut apart = lying_apart(core, &places);
+    let mut apart = lying_apart(core, &places.iter().collect::<Vec<_>>());
     apart.retain(|place| is_movable(core, place));
+    // Between others that stay where they are, some lie together already.
+    let apart = lying_apart(core, &apart);
     if apart.len() < WORTH_MIN {
         return;
     }
@@ -82,7 +84,7 @@ fn is_alive(core: &Core, location: Location, asked: Asked) -> bool {
     segment.is_some_and(|id| core.log.views().birth(id).0 != 0 && !is_reused(core, id, asked))
 }
 
-/// Values of small records that are durable, as all that is moved must be.
+/// Values of small records that are durable, as all that is moved must be, and not on their way out.
 fn is_movable(core: &Core, place: &Place<'_>) -> bool {
     let header = &place.record.header;
     header.kind == RecordKind::Put
@@ -90,13 +92,14 @@ fn is_movable(core: &Core, place: &Place<'_>) -> bool {
         && header.body_bytes() <= RECORD_BYTES_MAX
         && place.record.seq <= core.log.durable_seq()
         && !core.batches.is_pending_at(place.location)
+        && !is_gone(core, &place.record.record(), View::Latest)
 }
 
 /// Those that are in no long run. At either end of the range a run may go on beyond it: of these only
 /// single records count as apart.
-fn lying_apart<'p, 'r>(core: &Core, places: &'p [Place<'r>]) -> Vec<&'p Place<'r>> {
+fn lying_apart<'p, 'r>(core: &Core, places: &[&'p Place<'r>]) -> Vec<&'p Place<'r>> {
     let geometry = core.log.geometry();
-    let is_near = |a: &Place<'_>, b: &Place<'_>| {
+    let is_near = |a: &&Place<'_>, b: &&Place<'_>| {
         let gap = geometry
             .address(b.location)
             .checked_sub(geometry.address(a.location));
@@ -108,7 +111,7 @@ fn lying_apart<'p, 'r>(core: &Core, places: &'p [Place<'r>]) -> Vec<&'p Place<'r
         let is_at_end = start == 0 || start + run.len() == end;
         start += run.len();
         if run.len() < RUN_MIN && !(is_at_end && run.len() > 1) {
-            apart.extend(run);
+            apart.extend_from_slice(run);
         }
     }
     apart

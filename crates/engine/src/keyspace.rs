@@ -232,13 +232,17 @@ impl Keyspace {
         self.read(key.as_ref(), View::Latest, 0, u64::MAX)
     }
 
-    /// As [`Keyspace::get`], into memory of the caller, which is cleared first. True if there is
-    /// a value.
+    /// As [`Keyspace::get`], into memory of the caller, which is cleared first, and holds nothing after an
+    /// error. True if there is a value.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
-        self.read_into(key.as_ref(), View::Latest, 0, u64::MAX, value)
+        let found = self.read_into(key.as_ref(), View::Latest, 0, u64::MAX, value);
+        if found.is_err() {
+            value.clear();
+        }
+        found
     }
 
     /// Bytes `offset..offset + len` of the value of `key`, fewer at its end.

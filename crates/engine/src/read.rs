@@ -664,7 +664,10 @@ impl OwnedRecord {
 
     /// As [`OwnedRecord::of`], but without the value of a user's record.
     pub(crate) fn without_value(record: &Record<'_>) -> OwnedRecord {
-        let is_users = matches!(record.header.kind, RecordKind::Put | RecordKind::Tombstone);
+        let is_users = matches!(
+            record.header.kind,
+            RecordKind::Put | RecordKind::Tombstone | RecordKind::Retained
+        );
         OwnedRecord {
             header: record.header,
             seq: record.seq,

@@ -40,9 +40,9 @@ pub(crate) fn reapable(core: &Core) -> SeqNo {
     if is(Canary::TombstoneTooEarly) {
         return SeqNo::MAX;
     }
-    // One that is taken later sees them all.
-    let seen = core.snapshots.oldest().unwrap_or(SeqNo::MAX);
-    core.checkpointed().min(seen)
+    // Read first: a snapshot that is taken from here on sees all that is covered by now.
+    let covered = core.checkpointed();
+    covered.min(core.snapshots.oldest().unwrap_or(SeqNo::MAX))
 }
 
 /// Takes away the entries of those tombstones that nobody needs; they are no younger than [`reapable`]

@@ -93,7 +93,8 @@ fn sweep_orphans(core: &Arc<Core>) -> Result<()> {
 pub(crate) fn reap_tombstones(core: &Core) -> Result<bool> {
     let tombstones = &core.tombstones;
     tombstones.release_kept(|| oldest_segment(core));
-    let put_off = tombstones.take_put_off(TOMBSTONES_PER_STEP);
+    // Not those that this step itself puts off.
+    let mut put_off = tombstones.count_put_off().min(TOMBSTONES_PER_STEP);
     let mut done = false;
     let mut left = TOMBSTONES_PER_STEP;
     while left > 0 {
@@ -104,8 +105,13 @@ pub(crate) fn reap_tombstones(core: &Core) -> Result<bool> {
         left -= due.len();
         done |= reap_batch(core, &due)?;
     }
-    for batch in put_off.chunks(TOMBSTONES_PER_BATCH) {
-        done |= reap_batch(core, batch)?;
+    while put_off > 0 {
+        let again = tombstones.take_put_off(put_off.min(TOMBSTONES_PER_BATCH));
+        if again.is_empty() {
+            break;
+        }
+        put_off -= again.len();
+        done |= reap_batch(core, &again)?;
     }
     Ok(done)
 }

@@ -75,6 +75,20 @@ impl Tombstones {
         taken
     }
 
+    /// How many were put off.
+    pub(crate) fn count_put_off(&self) -> usize {
+        self.lines.lock().put_off.len()
+    }
+
+    /// Memory that the lines take, roughly.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let lines = self.lines.lock();
+        let waiting = lines.by_order.capacity() + lines.put_off.capacity();
+        // A node of the map is two thirds full, and has a key besides.
+        let kept = lines.kept.len() * 5 / 2;
+        ((waiting + kept) * size_of::<Tombstone>()) as u64
+    }
+
     /// Takes those that were put off for longest, at most so many.
     pub(crate) fn take_put_off(&self, most: usize) -> Vec<Tombstone> {
         let mut lines = self.lines.lock();
@@ -118,6 +132,7 @@ mod tests {
         assert_eq!(tombstones.take(SeqNo(9), 10), [9].map(of));
         tombstones.put_off([7, 6].map(of));
         assert_eq!(tombstones.take(SeqNo::MAX, 10), []);
+        assert_eq!(tombstones.count_put_off(), 2);
         assert_eq!(tombstones.take_put_off(1), [7].map(of));
         assert_eq!(tombstones.take_put_off(9), [6].map(of));
     }

@@ -70,6 +70,38 @@ fn a_second_scan_reads_a_few_blocks() {
     assert!((8..=15).contains(&more), "{more}");
 }
 
+/// Those that a scan laid together lie between others that stay: they are not copied again.
+#[test]
+fn what_was_laid_together_among_others_stays_too() {
+    let options = tests::options(tests::memory(130));
+    let (store, ks) = tests::open(&options);
+    store.core().cache.set_budget_bytes(0);
+    for number in 0..KEYS {
+        ks.put(key(number), value(number)).unwrap();
+    }
+    for number in (0..KEYS).step_by(10) {
+        ks.put(key(number * 1009 % KEYS / 10 * 10), value(1))
+            .unwrap();
+    }
+    store.sync().unwrap();
+    scan(&ks, 0, 250);
+    let moved = store.stats().gathered_records;
+    assert!((20..=25).contains(&moved), "{moved}");
+    store.sync().unwrap();
+    scan(&ks, 0, 250);
+    assert_eq!(store.stats().gathered_records, moved);
+}
+
+#[test]
+fn what_was_deleted_in_a_range_is_not_copied() {
+    let (store, ks) = scattered(300);
+    ks.delete_range(key(500), key(1500)).unwrap();
+    store.sync().unwrap();
+    let entries = ks.iter().from(key(500)).to(key(600)).start().unwrap();
+    assert_eq!(entries.count(), 0);
+    assert_eq!(store.stats().gathered_records, 0);
+}
+
 #[test]
 fn what_lies_together_stays() {
     let options = tests::options(tests::memory(130));
