@@ -284,7 +284,7 @@ impl Log {
     ///
     /// A chunk that was written wakes one who waits, and who goes on wakes the next while there is room:
     /// those whom it would not let on sleep on. None sleeps while there is room: room is made before
-    /// [`Log::wake_one`], which takes the lock under which whoever comes to wait looks first; so it sees
+    /// `wake_one`, which takes the lock under which whoever comes to wait looks first; so it sees
     /// the room, or is asleep by then and can be woken. One who was woken and finds room wakes another in
     /// turn, whether its time was up or not; if it finds none, what took the room will be written, and that
     /// chunk wakes the next.
