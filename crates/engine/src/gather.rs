@@ -16,9 +16,9 @@
 use heliox_format::ids::Location;
 use heliox_format::record::RecordKind;
 
-use crate::core::{Asked, Core};
+use crate::core::{Asked, Core, Head};
 use crate::gc::{move_one, OwnedRecordAt};
-use crate::read::{is_gone, is_reused, OwnedRecord, View};
+use crate::read::{is_alive, is_gone, OwnedRecord, View};
 
 /// Entries of an iteration that are looked at.
 pub(crate) const ENTRIES_MAX: usize = 1000;
@@ -39,14 +39,17 @@ pub(crate) struct Place<'r> {
 
 /// Copies those of the records that lie apart to one place, if that is worth it. The index was asked for
 /// them at `asked`, and so many had to be read from media. What cannot be done is left undone.
-pub(crate) fn run(core: &Core, mut places: Vec<Place<'_>>, asked: Asked, reads: usize) {
+pub(crate) fn run<'r>(
+    core: &Core,
+    found: impl Iterator<Item = Place<'r>>,
+    asked: Asked,
+    reads: usize,
+) {
     if reads < WORTH_MIN || !is_idle(core) {
         return;
     }
-    places.sort_by(|a, b| {
-        let by_keyspace = a.record.header.keyspace.cmp(&b.record.header.keyspace);
-        by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
-    });
+    let mut places: Vec<Place<'_>> = found.collect();
+    places.sort_by(|a, b| a.record.sort_key().cmp(&b.record.sort_key()));
     let mut apart = lying_apart(core, &places.iter().collect::<Vec<_>>());
     apart.retain(|place| is_movable(core, place));
     // Between others that stay where they are, some lie together already.
@@ -58,10 +61,11 @@ pub(crate) fn run(core: &Core, mut places: Vec<Place<'_>>, asked: Asked, reads: 
         return;
     };
     for place in apart {
-        if !is_alive(core, place.location, asked) {
+        let location = place.location;
+        if !is_alive(core, Head { location, asked }) {
             continue;
         }
-        let at = OwnedRecordAt::new(core, place.location, &place.record.record());
+        let at = OwnedRecordAt::new(core, location, &place.record.record());
         match move_one(core, &at) {
             Ok(moved) => core.counters.gathered_records.add(u64::from(moved)),
             // Whoever writes or reads next is told what is wrong.
@@ -76,12 +80,6 @@ fn is_idle(core: &Core) -> bool {
     core.log.failure().is_none()
         && core.log.free_segments() > core.space.gc_goal()
         && core.log.unwritten_bytes() < core.settings.tail_limit_bytes / 2
-}
-
-/// True if the place still has the life in which the record was read.
-fn is_alive(core: &Core, location: Location, asked: Asked) -> bool {
-    let segment = core.log.geometry().segment_at(location);
-    segment.is_some_and(|id| core.log.views().birth(id).0 != 0 && !is_reused(core, id, asked))
 }
 
 /// Values of small records that are durable, as all that is moved must be, and not on their way out.

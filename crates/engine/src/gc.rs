@@ -389,10 +389,9 @@ fn move_all(
     retained: &[(DeadVersion, OwnedRecord)],
     copied: &mut usize,
 ) -> Result<()> {
-    harvest.live.sort_by(|a, b| {
-        let by_keyspace = a.record.header.keyspace.cmp(&b.record.header.keyspace);
-        by_keyspace.then_with(|| a.record.key.cmp(&b.record.key))
-    });
+    harvest
+        .live
+        .sort_by(|a, b| a.record.sort_key().cmp(&b.record.sort_key()));
     let mut is_settled = harvest.is_settled;
     // While the sums tell of a stranger, it may be one of these.
     is_settled &= harvest.dead_heads.is_empty() || harvest.is_even;

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 
 use heliox_format::bytes::{Reader, StackBytes, WriteBytes};
-use heliox_format::ids::{Birth, Location, SegmentId, SeqNo};
+use heliox_format::ids::{Birth, KeyspaceId, Location, SegmentId, SeqNo};
 use heliox_format::record::{
     decode_header, Decoded, Record, RecordHeader, RecordKind, RECORD_HEADER_BYTES_MAX,
 };
@@ -194,9 +194,7 @@ fn look_first(
     scratch: &mut Scratch,
     sink: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<Option<Look>> {
-    let segment = core.log.geometry().segment_at(head.location);
-    let is_stale = || segment.is_some_and(|id| is_reused(core, id, head.asked));
-    let cached = look_in_cache(core, head.location, |record| match is_stale() {
+    let cached = look_in_cache(core, head.location, |record| match is_stale(core, head) {
         true => Ok(None),
         false => look(core, key, view, head, record, sink).map(Some),
     });
@@ -355,30 +353,26 @@ pub(crate) fn fetch<'s>(
     head: Head,
     scratch: &'s mut Scratch,
 ) -> Result<Option<Record<'s>>> {
-    let Head { location, asked } = head;
     let Scratch { read, cached } = scratch;
-    let Some(segment) = core.log.geometry().segment_at(location) else {
-        return Err(core.fail_internal("an index entry points beyond the store"));
-    };
-    let birth = core.log.views().birth(segment);
     let copy = |bytes: &[u8]| {
         cached.clear();
         cached.extend_from_slice(bytes);
     };
-    if core.cache.get(location, birth, copy).is_some() {
-        return Ok(decode_cached(cached).filter(|_| !is_reused(core, segment, asked)));
+    let place = named(core, head.location);
+    match place.and_then(|(location, birth)| core.cache.get(location, birth, copy)) {
+        Some(()) => Ok(decode_cached(cached).filter(|_| !is_stale(core, head))),
+        None => read_entry(core, head, read),
     }
-    read_entry(core, head, read)
 }
 
 /// As [`fetch`], where the cache does not have it.
 fn read_entry<'s>(core: &Core, head: Head, read: &'s mut ReadBuf) -> Result<Option<Record<'s>>> {
-    let Head { location, asked } = head;
-    let Some(segment) = core.log.geometry().segment_at(location) else {
+    let location = head.location;
+    if core.log.geometry().segment_at(location).is_none() {
         return Err(core.fail_internal("an index entry points beyond the store"));
-    };
+    }
     let found = core.log.read(location, read);
-    if is_reused(core, segment, asked) {
+    if is_stale(core, head) {
         return Ok(None);
     }
     let found = found.inspect_err(|error| core.note_damaged_read(location, error))?;
@@ -391,10 +385,6 @@ fn read_entry<'s>(core: &Core, head: Head, read: &'s mut ReadBuf) -> Result<Opti
 /// As [`fetch`], of many entries with one submission of reads, and without the values of users. For
 /// background work: what is read does not go into the cache.
 pub(crate) fn fetch_many(core: &Core, heads: &[Head]) -> Vec<Result<Option<OwnedRecord>>> {
-    let is_stale = |head: &Head| {
-        let segment = core.log.geometry().segment_at(head.location);
-        segment.is_some_and(|id| is_reused(core, id, head.asked))
-    };
     let mut records: Vec<Option<OwnedRecord>> = heads
         .iter()
         .map(|head| look_in_cache(core, head.location, OwnedRecord::without_value))
@@ -402,7 +392,7 @@ pub(crate) fn fetch_many(core: &Core, heads: &[Head]) -> Vec<Result<Option<Owned
     let missing: Vec<usize> = (0..heads.len()).filter(|n| records[*n].is_none()).collect();
     read_missing(core, &missing, &|n| heads[n].location, &mut records);
     let of = |(head, record): (&Head, Option<OwnedRecord>)| match record {
-        _ if is_stale(head) => Ok(None),
+        _ if is_stale(core, *head) => Ok(None),
         Some(record) => Ok(Some(record)),
         // Gone, or not to be read with the others: by itself it shows which.
         None => with_scratch(|scratch| {
@@ -431,10 +421,16 @@ fn read_missing(
     });
 }
 
-/// True if the segment began after the index was asked: what was read of it since may be of another
-/// record than the one meant, or of a checkpoint.
-pub(crate) fn is_reused(core: &Core, segment: SegmentId, asked: Asked) -> bool {
-    core.log.views().first_seq(segment) > asked.seq
+/// True if the place's segment began after the index was asked: what was read there since may be of
+/// another record than the one meant, or of a checkpoint.
+pub(crate) fn is_stale(core: &Core, head: Head) -> bool {
+    let segment = core.log.geometry().segment_at(head.location);
+    segment.is_some_and(|id| core.log.views().first_seq(id) > head.asked.seq)
+}
+
+/// True if the place is still in the life in which the index was asked.
+pub(crate) fn is_alive(core: &Core, head: Head) -> bool {
+    named(core, head.location).is_some_and(|(_, birth)| birth.0 != 0) && !is_stale(core, head)
 }
 
 /// Runs `work` with the thread's memory for reads.
@@ -651,6 +647,11 @@ impl OwnedRecord {
             key: record.key.to_vec(),
             value: record.value.to_vec(),
         }
+    }
+
+    /// What records are sorted by, as the index has them.
+    pub(crate) fn sort_key(&self) -> (KeyspaceId, &[u8]) {
+        (self.header.keyspace, &self.key)
     }
 
     pub(crate) fn record(&self) -> Record<'_> {

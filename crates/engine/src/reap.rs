@@ -14,7 +14,7 @@ use crate::canary::{is, Canary};
 use crate::core::{Asked, Core, Head};
 use crate::error::Result;
 use crate::keys::StoreKeys;
-use crate::read::{fetch_many, is_reused, OwnedRecord};
+use crate::read::{fetch_many, is_alive, OwnedRecord};
 use crate::strangers::{mark_kept, oldest_segment, settle_below_many, Below};
 use crate::tombstones::Tombstone;
 
@@ -141,7 +141,7 @@ pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, head: Head) -> Re
         .index
         .update(key, &keys, |matches: &[Entry]| match matches {
             // The place may have begun another life since, and hold another record of the key.
-            [one] if one.location == head.location && is_same_life(core, head) => {
+            [one] if one.location == head.location && is_alive(core, head) => {
                 core.log.note_unlogged_removal(head.location, key.hash());
                 core.space.note_garbage();
                 let old = head.location;
@@ -149,11 +149,6 @@ pub(crate) fn remove_entry(core: &Core, key: &PreparedKey<'_>, head: Head) -> Re
             }
             _ => (Action::Keep, false),
         })?)
-}
-
-fn is_same_life(core: &Core, head: Head) -> bool {
-    let segment = core.log.geometry().segment_at(head.location);
-    segment.is_some_and(|id| !is_reused(core, id, head.asked))
 }
 
 #[cfg(test)]

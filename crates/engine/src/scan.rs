@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gather::{self, Place};
 use crate::large;
 use crate::read::{
-    back_off, follow_chain, is_gone, is_outdated, is_reused, is_visible, note_read, with_scratch,
+    back_off, follow_chain, is_gone, is_outdated, is_stale, is_visible, note_read, with_scratch,
     Chain, OwnedRecord, View,
 };
 use crate::snapshot::SnapshotGuard;
@@ -233,7 +233,7 @@ impl Scan {
             location: entry.entry.location,
             record,
         };
-        gather::run(&self.core, pairs.map(place).collect(), asked, reads);
+        gather::run(&self.core, pairs.map(place), asked, reads);
         self.gather_left = self.gather_left.saturating_sub(entries.len());
     }
 
@@ -267,13 +267,11 @@ impl Scan {
                 Err(error) => failed = Some(error),
             })?;
         // Segments that began after the index was asked hold other records at these places.
-        let geometry = core.log.geometry();
-        let is_reused = |l: &Location| {
-            geometry
-                .segment_at(*l)
-                .is_some_and(|id| is_reused(core, id, asked))
+        let head = |location: &Location| Head {
+            location: *location,
+            asked,
         };
-        if locations.iter().any(is_reused) {
+        if locations.iter().any(|l| is_stale(core, head(l))) {
             return Ok(None);
         }
         if let Some(error) = failed {

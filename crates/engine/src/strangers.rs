@@ -231,8 +231,8 @@ pub(crate) fn settle_below_many(core: &Core, tops: &[&OwnedRecord]) -> Vec<Resul
     tops.iter().zip(alike).map(of).collect()
 }
 
-/// What lies below each record if all of it is of its own key; none if it is not, or cannot be read.
-/// Nearly always it is, and there is nothing to settle.
+/// What lies below each record if all of it that is still there is of its own key; none if it is not, or
+/// cannot be read. Nearly always it is, and there is nothing to settle.
 fn follow_alike(core: &Core, tops: &[&OwnedRecord]) -> Vec<Option<Below>> {
     let hashes: Vec<u64> = tops.iter().map(|t| hash_of(core, &t.record())).collect();
     let mut below: Vec<Option<Below>> = vec![None; tops.len()];

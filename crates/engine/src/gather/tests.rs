@@ -1,7 +1,10 @@
 //! What scans lay together, and what they leave alone.
 
+use heliox_format::ids::SeqNo;
+
 use super::*;
 use crate::keyspace::Keyspace;
+use crate::read::{fetch, with_scratch};
 use crate::store::Store;
 use crate::tests;
 
@@ -15,19 +18,23 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 300]
 }
 
-/// A store without a cache whose keys were written in an order that tears neighbours apart.
-fn scattered(value_bytes: usize) -> (Store, Keyspace) {
+/// A store without a cache whose keys were written in this order.
+fn filled(order: impl Iterator<Item = u32>, value_bytes: usize) -> (Store, Keyspace) {
     let options = tests::options(tests::memory(130)).memory_budget_bytes(16 << 20);
     let (store, ks) = tests::open(&options);
     store.core().cache.set_budget_bytes(0);
-    for number in 0..KEYS {
-        let number = number * 1009 % KEYS;
+    for number in order {
         let mut value = value(number);
         value.resize(value_bytes, 7);
         ks.put(key(number), value).unwrap();
     }
     store.sync().unwrap();
     (store, ks)
+}
+
+/// In an order that tears neighbours apart.
+fn scattered(value_bytes: usize) -> (Store, Keyspace) {
+    filled((0..KEYS).map(|number| number * 1009 % KEYS), value_bytes)
 }
 
 fn scan(ks: &Keyspace, from: u32, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -73,12 +80,7 @@ fn a_second_scan_reads_a_few_blocks() {
 /// Those that a scan laid together lie between others that stay: they are not copied again.
 #[test]
 fn what_was_laid_together_among_others_stays_too() {
-    let options = tests::options(tests::memory(130));
-    let (store, ks) = tests::open(&options);
-    store.core().cache.set_budget_bytes(0);
-    for number in 0..KEYS {
-        ks.put(key(number), value(number)).unwrap();
-    }
+    let (store, ks) = filled(0..KEYS, 300);
     for number in (0..KEYS).step_by(10) {
         ks.put(key(number * 1009 % KEYS / 10 * 10), value(1))
             .unwrap();
@@ -104,13 +106,7 @@ fn what_was_deleted_in_a_range_is_not_copied() {
 
 #[test]
 fn what_lies_together_stays() {
-    let options = tests::options(tests::memory(130));
-    let (store, ks) = tests::open(&options);
-    store.core().cache.set_budget_bytes(0);
-    for number in 0..KEYS {
-        ks.put(key(number), value(number)).unwrap();
-    }
-    store.sync().unwrap();
+    let (store, ks) = filled(0..KEYS, 300);
     assert!(reads(&store, || drop(scan(&ks, 0, 200))) > 10);
     assert_eq!(store.stats().gathered_records, 0);
 }
@@ -138,6 +134,34 @@ fn large_records_and_volatile_ones_stay() {
     store.sync().unwrap();
     scan(&ks, 500, 60);
     assert!(store.stats().gathered_records > 50);
+}
+
+/// Whoever asked the index before a segment began has read what lay there in another life.
+#[test]
+fn what_was_read_in_another_life_of_its_place_stays() {
+    let (store, ks) = scattered(300);
+    let core = store.core();
+    let found: Vec<(Location, OwnedRecord)> = (500..560)
+        .map(|number| {
+            let location = core.index.lookup(&core.prepare(ks.id(), &key(number)))[0].location;
+            let asked = core.asked();
+            let record = with_scratch(|scratch| {
+                let record = fetch(core, Head { location, asked }, scratch).unwrap();
+                OwnedRecord::of(&record.unwrap())
+            });
+            (location, record)
+        })
+        .collect();
+    let gather = |asked| {
+        let places = found.iter().map(|(location, record)| Place {
+            location: *location,
+            record,
+        });
+        run(core, places, asked, WORTH_MIN);
+        store.stats().gathered_records
+    };
+    assert_eq!(gather(Asked::of(SeqNo::ZERO)), 0);
+    assert!(gather(core.asked()) > 50);
 }
 
 #[test]
