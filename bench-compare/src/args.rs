@@ -57,8 +57,8 @@ pub(crate) struct CostArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SuiteArgs {
     /// Which: helium (latencies by 1 to 24 threads), herocks (db_bench with 16 to 64 threads), hlkvds
-    /// (values of 4 KiB, 1 to 512 threads), scylla (highest rate with p95 below 1 ms, by the share of
-    /// the data in memory; latencies over the raw device's), hse (YCSB), growth (rates, memory, space and
+    /// (values of 4 KiB, 1 to 512 threads), scylla (highest rate with p95 below 1 ms and p99 below 2 ms, by
+    /// the share of the data in memory; latencies over the raw device's), hse (YCSB), growth (rates, memory, space and
     /// opening by the number of objects), scans (fresh and aged, cold and warm), speed (what Heliox is held to)
     #[arg(required_unless_present = "list")]
     pub(crate) name: Option<String>,
@@ -109,8 +109,8 @@ pub(crate) struct RunArgs {
     /// What to measure [default: all that were built in]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
-    /// What to run, in order: fillseq, fillrandom (each key once: filluniquerandom is the same),
-    /// fillbatch, overwrite, mergerandom, readrandom, multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
+    /// What to run, in order: fillseq, fillrandom (each key once: filluniquerandom is the same; what db_bench
+    /// calls fillrandom is overwrite on an empty store), fillbatch, overwrite, mergerandom, readrandom, multireadrandom, readmissing, readwhilewriting, readrandomwriterandom, seekrandom, scan,
     /// readseq, deleterandom, reopen, reopen-killed, ycsb-a to ycsb-f. Begin with a fill
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true)]
     pub(crate) workloads: Vec<Workload>,
@@ -162,6 +162,10 @@ pub(crate) struct RunArgs {
     /// p99.999, max), for every workload that is no fill; each trial lasts --duration [default: 5 s]
     #[arg(long, value_name = "P=T,...", conflicts_with = "rate")]
     pub(crate) latency_limit: Option<LatencyLimit>,
+    /// Before each workload that is no fill, run it unmeasured until what it reads from the device for
+    /// each operation no longer falls, so long at most
+    #[arg(long, value_name = "S", value_parser = parse_duration)]
+    pub(crate) warm_up: Option<Duration>,
     /// Entries that one operation of scan reads
     #[arg(long, default_value = "100", value_name = "N")]
     pub(crate) scan_length: usize,
@@ -184,6 +188,11 @@ pub(crate) struct RunArgs {
     /// Write that file over twice before
     #[arg(long, requires = "raw_device")]
     pub(crate) precondition: bool,
+    /// Offer the n-th workload that is no fill what the device had with 1, 2, 4, 8, 16 and 32 random
+    /// reads under way; where an engine does not keep up with it, the nearest lower rate that it keeps
+    /// up with
+    #[arg(long, requires = "raw_device", conflicts_with_all = ["rate", "latency_limit"])]
+    pub(crate) rate_of_device: bool,
     /// The size of that file [default: that of the data, 1G at least]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "raw_device")]
     pub(crate) raw_size: Option<u64>,
@@ -208,6 +217,9 @@ pub(crate) struct RunArgs {
     /// How many keys that store has
     #[arg(long, hide = true, value_name = "N")]
     pub(crate) child_count: Option<u64>,
+    /// The rates of the workloads that are no fill
+    #[arg(long, hide = true, value_name = "OPS,...", value_delimiter = ',')]
+    pub(crate) child_rates: Vec<u64>,
     /// The control group to enter
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) child_group: Option<PathBuf>,
@@ -257,13 +269,27 @@ impl RunArgs {
 
     /// Bytes of keys and values that a store is going to hold at most.
     pub(crate) fn data_bytes(&self) -> u64 {
+        self.bytes_of(self.num.saturating_add(self.keys_added()))
+    }
+
+    /// The same of so many keys.
+    pub(crate) fn bytes_of(&self, keys: u64) -> u64 {
         let config = self.config();
-        let inserting = self.workloads.iter().filter(|workload| workload.inserts());
-        // One in twenty operations inserts; where a time ends them, nobody knows how many there are.
-        let timed = self.duration.is_some() || self.latency_limit.is_some();
-        let per_workload = if timed { 2 } else { 10 };
-        let keys = self.num + (inserting.count() as u64).saturating_mul(self.num / per_workload);
         keys.saturating_mul((config.key_bytes + config.value_bytes) as u64)
+    }
+
+    /// The most keys that one workload adds. One in twenty operations inserts; where a time ends them,
+    /// nobody knows how many there are, so that some may find no room.
+    pub(crate) fn inserts_max(&self) -> u64 {
+        let timed = self.duration.is_some() || self.latency_limit.is_some();
+        (self.num / if timed { 2 } else { 10 }).max(self.num.min(1000))
+    }
+
+    /// The most that all of them add, in all numbers of threads.
+    pub(crate) fn keys_added(&self) -> u64 {
+        let steps = self.config().steps();
+        let inserting = steps.iter().filter(|step| step.workload.inserts());
+        (inserting.count() as u64).saturating_mul(self.inserts_max())
     }
 }
 

@@ -27,10 +27,15 @@ use crate::message::Message;
 /// How late a write is durable under `bounded`; Heliox keeps to the same by itself.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
 /// The engine that reports what it writes by cause, and syncs by itself.
-const OURS: &str = "heliox";
+pub(crate) const OURS: &str = "heliox";
+
+/// The user wants no more: what is under way is cut short, and nothing follows.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Measures, and tells the parent on the standard output.
 pub(crate) fn run(args: &RunArgs, name: &str, dir: &Path) -> ExitCode {
+    // Without the handler an interruption ends the process, which loses the workload under way alone.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let last = match measure(args, name, dir) {
         Ok(()) => Message::Done,
         Err(why) => Message::Failed(why.to_string()),
@@ -54,7 +59,15 @@ fn measure(args: &RunArgs, name: &str, dir: &Path) -> Result<(), EngineError> {
     };
     loop {
         let until = config.next_reopen(from);
-        let result = segment(engine.as_ref(), &setup, &config, from..until, &mut count);
+        end_if_interrupted();
+        let result = segment(
+            args,
+            engine.as_ref(),
+            &setup,
+            &config,
+            from..until,
+            &mut count,
+        );
         let next = config.steps().get(until).map(|step| step.workload);
         if result.is_ok() && next == Some(Workload::ReopenKilled) {
             be_killed(until + 1, count);
@@ -106,6 +119,14 @@ fn tell_reopened(
     Ok(())
 }
 
+/// Ends the process without closing the store, which is going to be removed.
+fn end_if_interrupted() {
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        tell(&Message::Done);
+        std::process::exit(0);
+    }
+}
+
 /// Has the parent kill this process, and start one that goes on.
 fn be_killed(from: usize, count: u64) -> ! {
     tell(&Message::Kill { from, count });
@@ -116,6 +137,7 @@ fn be_killed(from: usize, count: u64) -> ! {
 
 /// Runs steps between which the store stays open; `count` keys are there.
 fn segment(
+    args: &RunArgs,
     engine: &dyn Engine,
     setup: &Setup,
     config: &Config,
@@ -126,7 +148,7 @@ fn segment(
     thread::scope(|scope| {
         let syncs = config.durability == DurabilityMode::Bounded && engine.name() != OURS;
         let syncer = syncs.then(|| scope.spawn(|| sync_regularly(engine, &ended)));
-        let result = workloads(engine, setup, config, places, count);
+        let result = workloads(args, engine, setup, config, places, count);
         ended.store(true, Ordering::Relaxed);
         let synced = syncer.map_or(Ok(()), |syncer| {
             syncer.thread().unpark();
@@ -138,7 +160,8 @@ fn segment(
     })
 }
 
-fn setup(args: &RunArgs, config: &Config, dir: &Path) -> Setup {
+/// What an engine is opened with.
+pub(crate) fn setup(args: &RunArgs, config: &Config, dir: &Path) -> Setup {
     Setup {
         dir: dir.to_owned(),
         durability: config.durability,
@@ -160,6 +183,7 @@ fn sync_regularly(engine: &dyn Engine, ended: &AtomicBool) -> Result<(), EngineE
 }
 
 fn workloads(
+    args: &RunArgs,
     engine: &dyn Engine,
     setup: &Setup,
     config: &Config,
@@ -173,10 +197,19 @@ fn workloads(
         part: config.latency_limit.as_ref().map_or(1.0, |_| 0.15),
     };
     let bench = Bench::resume(&hosted, config.clone(), *count)?;
+    let mut bench = bench.inserting_at_most(args.inserts_max());
+    if let Some(at_most) = args.warm_up {
+        bench = bench.warming_up(at_most);
+    }
+    if !args.child_rates.is_empty() {
+        bench = bench.offering(args.child_rates.clone());
+    }
+    let bench = bench.until(&INTERRUPTED);
     for place in places {
         live.trials = 0;
         let row = bench.run(place, &mut live)?;
         tell(&Message::Row(comparable(&row)));
+        end_if_interrupted();
     }
     *count = bench.count();
     Ok(())
@@ -199,6 +232,7 @@ fn comparable(row: &Row) -> Map<String, Value> {
             "objects",
             "bytes_written_by_cause",
             "media_reads_per_op",
+            "memory_share",
             "index_bytes_per_object",
         ] {
             set(name, Value::Null);

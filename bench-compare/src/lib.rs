@@ -26,7 +26,7 @@ mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
 use clap::Parser;
@@ -70,8 +70,8 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     }
     let line: Vec<_> = std::env::args_os().skip(1).collect();
     let results = parent::run(args, &line, &interruptions()?, None)?;
-    print(&table::show(&results).map_err(|error| error.to_string())?)?;
-    table::write_page(args, &results)?;
+    print(&table::show(&results, None).map_err(|error| error.to_string())?)?;
+    table::write_page(args, &results, None)?;
     Ok(exit_code(&results))
 }
 
@@ -90,13 +90,24 @@ fn show_cost(args: &CostArgs) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How often the user wanted to end the run.
+static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
+
 /// Becomes true when the user ends the run.
 fn interruptions() -> Result<Arc<AtomicBool>, String> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let told = interrupted.clone();
-    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
-        .map_err(|error| format!("catching interruptions: {error}"))?;
+    let handler = move || {
+        INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
+        told.store(true, Ordering::Relaxed);
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("catching interruptions: {error}"))?;
     Ok(interrupted)
+}
+
+/// Whether the user does not want to wait for the workload that is under way either.
+fn interrupted_again() -> bool {
+    INTERRUPTIONS.load(Ordering::Relaxed) > 1
 }
 
 fn exit_code(results: &Results) -> ExitCode {

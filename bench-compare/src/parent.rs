@@ -18,13 +18,14 @@ use std::time::Duration;
 use heliox_bench::size::show_bytes;
 use heliox_bench::{rows_to_text, thousands};
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{kill_process, Pid, Signal};
 
 use crate::args::RunArgs;
 use crate::engines::Kind;
 use crate::limit::Limit;
 use crate::message::Message;
 use crate::preflight;
-use crate::raw;
+use crate::raw::{self, Raw};
 use crate::results::{Failure, Measured, Results};
 use crate::table;
 
@@ -56,7 +57,7 @@ pub(crate) fn run(
     }
     // Results of an earlier run are not taken for this one's.
     run.write()?;
-    table::write_page(args, &run.results)?;
+    table::write_page(args, &run.results, None)?;
     run.announce()?;
     run.raw_device()?;
     run.all(&kinds)?;
@@ -147,10 +148,18 @@ impl<'a> Run<'a> {
     fn announce(&self) -> Result<(), String> {
         let (args, config) = (self.args, self.args.config());
         let threads: Vec<String> = config.threads.iter().map(usize::to_string).collect();
+        let added = match args.keys_added() {
+            0 => String::new(),
+            added => format!(
+                ", and room for {} that are inserted ({})",
+                thousands(added as f64),
+                show_bytes(args.bytes_of(added))
+            ),
+        };
         let text = format!(
-            "{} of data in each store: {} keys of {} bytes ({}), values of {} bytes; {} threads, \
+            "{} of data in each store: {} keys of {} bytes ({}), values of {} bytes{added}; {} threads, \
              durability {}, {} of memory, {} repeats\nengines: {}\nmemory limit: {}",
-            show_bytes(args.data_bytes()),
+            show_bytes(args.bytes_of(args.num)),
             thousands(args.num as f64),
             config.key_bytes,
             config.keys,
@@ -240,6 +249,11 @@ impl<'a> Run<'a> {
         if let Some(group) = group {
             command.arg("--child-group").arg(group.dir());
         }
+        let rates = self.results.raw.iter().flat_map(Raw::read_rates);
+        let rates: Vec<String> = rates.map(|rate| rate.to_string()).collect();
+        if self.args.rate_of_device && !rates.is_empty() {
+            command.arg("--child-rates").arg(rates.join(","));
+        }
         if let Some(count) = resume.count {
             command.arg("--child-from").arg(resume.from.to_string());
             command.arg("--child-count").arg(count.to_string());
@@ -259,12 +273,18 @@ impl<'a> Run<'a> {
         mut place: usize,
     ) -> Result<Option<Resume>, String> {
         let lines = read_lines(&mut child);
-        let mut end = None;
+        let (mut end, mut asked) = (None, false);
         // The row of the step in which the one before was killed.
         place = place.saturating_sub(1);
         loop {
-            if self.interrupted.load(Ordering::Relaxed) {
+            if self.interrupted.load(Ordering::Relaxed) && !asked {
+                asked = true;
                 // It may have ended by itself; both are an end.
+                let _ = kill_process(Pid::from_child(&child), Signal::INT);
+                self.bar
+                    .set_message("ending; interrupt again to end at once");
+            }
+            if crate::interrupted_again() {
                 let _ = child.kill();
             }
             match lines.recv_timeout(LOOK_EVERY) {

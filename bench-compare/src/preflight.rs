@@ -6,6 +6,7 @@ use std::path::Path;
 use heliox_bench::size::show_bytes;
 
 use crate::args::RunArgs;
+use crate::child;
 use crate::disk;
 use crate::engines::{self, Kind, BUILT_IN};
 use crate::raw::FILE_BYTES_MIN;
@@ -47,7 +48,48 @@ pub(crate) fn check(args: &RunArgs) -> Result<Vec<Kind>, String> {
     if let Some(path) = &args.json {
         writable(path)?;
     }
+    named_once(&kinds)?;
+    heliox_opens(args, &kinds)?;
     Ok(kinds)
+}
+
+fn named_once(kinds: &[Kind]) -> Result<(), String> {
+    for (place, kind) in kinds.iter().enumerate() {
+        if kinds
+            .iter()
+            .skip(place + 1)
+            .any(|other| other.name == kind.name)
+        {
+            let name = kind.name;
+            return Err(format!(
+                "--engines names {name} twice: --repeat measures it again"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes and removes an empty store as the run would, since Heliox alone has a least memory and size:
+/// better now than after the device and other engines were measured.
+fn heliox_opens(args: &RunArgs, kinds: &[Kind]) -> Result<(), String> {
+    let Some(kind) = kinds.iter().find(|kind| kind.name == child::OURS) else {
+        return Ok(());
+    };
+    let dir = args
+        .dir
+        .join(format!("bench-compare-{}-check", std::process::id()));
+    let failed = |error| format!("cannot make {}: {error}", dir.display());
+    std::fs::create_dir(&dir).map_err(failed)?;
+    let setup = child::setup(args, &args.config(), &dir);
+    let opened = (kind.open)(&setup).and_then(|engine| engine.close());
+    // What is left is seen by its name.
+    let _ = std::fs::remove_dir_all(&dir);
+    opened.map_err(|error| {
+        format!(
+            "heliox cannot be opened like this: {error}; give more --memory, more data (--num, --value-size) \
+             or a smaller --full"
+        )
+    })
 }
 
 fn enough_room(data: u64, free: u64) -> Result<(), String> {
@@ -89,10 +131,10 @@ fn enough_memory(memory: u64, available: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "not enough memory: {} are needed, {} of them for the engine, and {} are available; give a \
+        "not enough memory: {} for the engine and {} besides are needed, and {} are available; give a \
          smaller --memory",
-        show_bytes(needed),
         show_bytes(memory),
+        show_bytes(PROCESS_BYTES),
         show_bytes(available)
     ))
 }
@@ -127,7 +169,8 @@ mod tests {
         assert_eq!(enough_memory(1 << 30, 5 << 28), Ok(()));
         let error = enough_memory(1 << 30, (5 << 28) - 1).unwrap_err();
         assert!(
-            error.contains("1.25 GiB") && error.contains("--memory"),
+            error.contains("1.00 GiB for the engine and 256.00 MiB besides")
+                && error.contains("--memory"),
             "{error}"
         );
     }

@@ -1,54 +1,29 @@
 //! The results for people: the tables and the page of `heliox report`, with what this program knows
 //! besides. No state, no threads.
 
-use std::fmt::Write;
 use std::fs;
 
-use heliox_bench::trials_to_table;
-use heliox_report::{Report, ReportError};
-use serde_json::Value;
+use heliox_report::{Aside, Report, ReportError};
 
 use crate::args::RunArgs;
 use crate::results::Results;
 
-/// All tables, the failures, and what bounded the memory.
+/// All tables, the failures, and what bounded the memory; last what a suite has to say.
 ///
 /// # Errors
 /// Rows that the report does not understand, which would be a bug.
-pub(crate) fn show(results: &Results) -> Result<String, ReportError> {
-    let mut text = match report(results)? {
+pub(crate) fn show(results: &Results, aside: Option<&Aside>) -> Result<String, ReportError> {
+    let mut text = match report(results, aside)? {
         Some(report) => report.text(),
         None => format!(
             "nothing was measured\nmemory limit: {}",
             results.memory_limit
         ),
     };
-    trials(results, &mut text);
     if results.interrupted {
         text.push_str("\nInterrupted: this is what was measured until then.");
     }
     Ok(text)
-}
-
-/// How the rates were found that kept within a limit.
-fn trials(results: &Results, text: &mut String) {
-    for row in &results.measured {
-        let fields = Value::Object(row.fields.clone());
-        let Some(trials) = trials_to_table(&fields) else {
-            continue;
-        };
-        let told = |name: &str| fields.pointer(name).and_then(Value::as_str);
-        let (engine, workload) = (told("/engine"), told("/workload"));
-        // Writing to a text does not fail.
-        let _ = write!(
-            text,
-            "\n{} {}, repeat {}, trials within {}\n{trials}",
-            engine.unwrap_or_default(),
-            workload.unwrap_or_default(),
-            row.repeat,
-            told("/latency_limit/limit").unwrap_or_default()
-        );
-    }
 }
 
 /// Writes tables and plots as a page for a browser, where one was asked for; an empty file while
@@ -56,34 +31,44 @@ fn trials(results: &Results, text: &mut String) {
 ///
 /// # Errors
 /// As [`show`], and a file that cannot be written.
-pub(crate) fn write_page(args: &RunArgs, results: &Results) -> Result<(), String> {
+pub(crate) fn write_page(
+    args: &RunArgs,
+    results: &Results,
+    aside: Option<&Aside>,
+) -> Result<(), String> {
     let Some(path) = &args.html else {
         return Ok(());
     };
-    let page = page(results).map_err(|error| error.to_string())?;
+    let page = page(results, aside).map_err(|error| error.to_string())?;
     let written = fs::write(path, page.unwrap_or_default());
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn page(results: &Results) -> Result<Option<String>, ReportError> {
-    report(results)?.map(|report| report.html()).transpose()
+fn page(results: &Results, aside: Option<&Aside>) -> Result<Option<String>, ReportError> {
+    report(results, aside)?
+        .map(|report| report.html())
+        .transpose()
 }
 
-fn report(results: &Results) -> Result<Option<Report>, ReportError> {
+fn report(results: &Results, aside: Option<&Aside>) -> Result<Option<Report>, ReportError> {
     let rows = results.to_json();
     if rows.as_array().is_none_or(Vec::is_empty) {
         return Ok(None);
     }
     let text = rows.to_string();
     let rows = heliox_report::Results::parse("bench-compare", text.as_bytes())?;
-    Ok(Some(Report::new(rows)))
+    let report = Report::new(rows);
+    Ok(Some(match aside {
+        Some(aside) => report.with_aside(aside.clone()),
+        None => report,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::{Failure, Measured};
-    use serde_json::json;
+    use serde_json::{json, Value};
 
     fn results() -> Results {
         Results {
@@ -119,7 +104,7 @@ mod tests {
             repeat: 1,
             why: "disk full".to_owned(),
         }];
-        let text = show(&results).unwrap();
+        let text = show(&results, None).unwrap();
         let line = |name: &str| {
             let start = format!("│ {name}");
             text.lines().find(|line| line.starts_with(&start)).unwrap()
@@ -136,17 +121,17 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
-        let page = page(&results).unwrap().unwrap();
+        let page = page(&results, None).unwrap().unwrap();
         assert!(page.contains("<h2>Latency"), "{page}");
     }
 
     #[test]
     fn a_run_that_measured_nothing_says_so() {
-        let text = show(&results()).unwrap();
+        let text = show(&results(), None).unwrap();
         assert!(
             text.contains("nothing was measured") && text.contains("no groups"),
             "{text}"
         );
-        assert_eq!(page(&results()).unwrap(), None);
+        assert_eq!(page(&results(), None).unwrap(), None);
     }
 }

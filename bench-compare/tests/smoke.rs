@@ -108,6 +108,45 @@ fn every_engine_keeps_to_the_model() {
     }
 }
 
+/// Whether some file of a store holds the bytes.
+fn files_hold(dir: &Path, bytes: &[u8]) -> bool {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let holds = |path: &Path| {
+        let text = std::fs::read(path).unwrap_or_default();
+        text.windows(bytes.len()).any(|window| window == bytes)
+    };
+    entries.into_iter().any(|entry| {
+        let path = entry.path();
+        path.is_dir() && files_hold(&path, bytes) || holds(&path)
+    })
+}
+
+/// Engines with a log buffer it under bounded durability, as Heliox does: what a killed process keeps
+/// is the same for them.
+#[test]
+fn bounded_writes_stay_in_the_process_until_they_are_synced() {
+    let buffered = |name: &str| name.starts_with("rocksdb") || name == "fjall";
+    for kind in BUILT_IN.iter().filter(|kind| buffered(kind.name)) {
+        for (durability, at_once) in [
+            (DurabilityMode::Bounded, false),
+            (DurabilityMode::Sync, true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = (kind.open)(&setup(dir.path(), durability)).unwrap();
+            engine.put(b"a key of its own", b"value").unwrap();
+            let batch = [(b"another key of it".to_vec(), b"value".to_vec())];
+            engine.put_batch(&batch).unwrap();
+            for key in [&b"a key of its own"[..], b"another key of it"] {
+                let held = files_hold(dir.path(), key);
+                assert_eq!(held, at_once, "{}, {durability}", kind.name);
+            }
+            engine.sync().unwrap();
+            assert!(files_hold(dir.path(), b"another key of it"));
+            engine.close().unwrap();
+        }
+    }
+}
+
 fn program(dir: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench-compare"));
     command.args(["run", "--memory", "64M", "--dir"]).arg(dir);
@@ -146,6 +185,51 @@ fn all_engines_run_all_workloads_and_find_the_same() {
     }
     // One file is left: the results.
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn reads_that_find_nothing_are_no_silent_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let what = [
+        "--engines",
+        "heliox",
+        "--workloads",
+        "readrandom,fillrandom,readrandom",
+    ];
+    let output = program(dir.path(), &[&what[..], &["--num", "1000"]].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let told = text.lines().filter(|line| line.starts_with("FOUND FEWER"));
+    let told: Vec<&str> = told.collect();
+    assert!(
+        told.len() == 1 && told[0].contains("0 keys where 1,000 were expected"),
+        "{text}"
+    );
+    let rows = results(dir.path());
+    assert!(rows[0]["remark"].is_string() && rows[2]["remark"].is_null());
+}
+
+/// However long it lasts, what inserts keeps to the room that was said before.
+#[test]
+fn a_timed_workload_that_inserts_keeps_to_its_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let what = ["--engines", "heliox", "--workloads", "fillrandom,ycsb-d"];
+    let how = ["--num", "1000", "--duration", "0.5", "--threads", "2"];
+    let output = program(dir.path(), &[&what[..], &how].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1,000 keys of 24 bytes"), "{text}");
+    assert!(text.contains("room for 1,000 that are inserted"), "{text}");
+    let row = &results(dir.path())[1];
+    assert!(row["seconds"].as_f64().unwrap() >= 0.5, "{row}");
+    assert_eq!(row["objects"], 2000, "{row}");
+    let writes = row["writes"]["calls"].as_u64().unwrap();
+    assert_eq!(row["inserts_again"], writes - 1000);
+    assert!(text.contains("NOT ALL INSERTED: heliox, ycsb-d"), "{text}");
 }
 
 #[test]
@@ -247,6 +331,38 @@ fn the_raw_device_stands_beside_the_engines() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
+#[test]
+fn reads_are_offered_at_the_rates_of_the_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let reads = ["readrandom"; 6].join(",");
+    let workloads = format!("fillrandom,{reads}");
+    let what = ["--engines", "heliox", "--workloads", &workloads];
+    let how = ["--num", "500", "--raw-device", "--rate-of-device"];
+    let time = ["--threads", "8", "--duration", "0.05", "--warm-up", "0.1"];
+    let small = ["--raw-size", "4M", "--raw-time", "0.02"];
+    let line = [&what[..], &how, &time, &small].concat();
+    let output = program(dir.path(), &line).env("PATH", "").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let rows = results(dir.path());
+    let of = |engine: &'static str| rows.iter().filter(move |row| row["engine"] == engine);
+    let device = of("raw-device").filter(|row| row["workload"] == "randread-4k");
+    let rates: Vec<f64> = device
+        .map(|row| row["ops_per_s"].as_f64().unwrap())
+        .collect();
+    let offered: Vec<&serde_json::Value> = of("heliox").skip(1).collect();
+    assert_eq!((rates.len(), offered.len()), (6, 6));
+    for (rate, row) in rates.iter().zip(offered) {
+        let load = &row["open_loop"];
+        let ours = load["rate"].as_f64().unwrap();
+        // Its own rate, or 85 % of it, and of that, until the engine keeps up.
+        assert!(ours <= *rate && ours > 0.0, "{row}");
+        assert!(load["keeps_up"] == false || ours > rate * 0.14, "{row}");
+        assert!(row["warm_up_seconds"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert!(of("heliox").next().unwrap()["open_loop"].is_null());
+}
+
 /// What a suite gives each part may be given otherwise by one: the last counts.
 #[test]
 fn a_store_is_as_full_as_was_asked_for() {
@@ -321,6 +437,16 @@ fn a_suite_runs_its_parts_and_shows_the_paper_beside_them() {
     }
     let page = std::fs::read_to_string(&html).unwrap();
     assert!(page.contains("readrandomwriterandom"));
+    // What stands beside the paper is on the page too.
+    for expected in [
+        "<h2>Suite herocks</h2>",
+        "HeRocks, PM1725a",
+        "350,000",
+        "what differs",
+        "the paper: ",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
@@ -453,7 +579,10 @@ fn an_interrupted_suite_keeps_what_it_measured() {
         "{text}"
     );
     assert!(!text.contains("part 2 of 6"), "{text}");
-    assert_eq!(results(dir.path()).len(), 1);
+    // What was under way is kept too, if it had begun.
+    let rows = results(dir.path());
+    assert!((1..=2).contains(&rows.len()), "{text}");
+    assert!(rows[1..].iter().all(|row| row["cut_short"] == true));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -465,6 +594,8 @@ fn interrupt_after(child: &std::process::Child, dir: &Path, workload: &str) {
         assert!(begin.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(20));
     }
+    // What follows begins at once.
+    std::thread::sleep(Duration::from_millis(500));
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
@@ -496,6 +627,14 @@ fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
             "part 1 of the suite helium: give a smaller --scale",
         ),
         (
+            &["helium", "--dir", "/nonexist"],
+            "(part 1 of the suite helium)",
+        ),
+        (
+            &["speed", "--dir", ".", "--scale", "0.002"],
+            "(part 4 of the suite speed: give a larger --scale)",
+        ),
+        (
             &["growth", "--dir", ".", "--scale", "0.00001"],
             "0.00010 or more",
         ),
@@ -511,6 +650,7 @@ fn suites_are_listed_and_what_is_wrong_with_one_is_said() {
 #[test]
 fn a_rate_is_looked_for_within_a_limit() {
     let dir = tempfile::tempdir().unwrap();
+    let html = dir.path().join("out.html").display().to_string();
     let what = ["--engines", "heliox", "--workloads", "fillseq,readrandom"];
     let how = [
         "--num",
@@ -519,6 +659,8 @@ fn a_rate_is_looked_for_within_a_limit() {
         "p50=2us",
         "--duration",
         "0.05",
+        "--html",
+        html.as_str(),
     ];
     let output = program(dir.path(), &[&what[..], &how].concat())
         .output()
@@ -538,6 +680,8 @@ fn a_rate_is_looked_for_within_a_limit() {
         text.contains("heliox readrandom, repeat 1, trials within p50=2us"),
         "{text}"
     );
+    let page = std::fs::read_to_string(dir.path().join("out.html")).unwrap();
+    assert!(page.contains("<h2>Trials</h2>") && page.contains(">verdict<"));
 }
 
 #[cfg(feature = "lmdb")]
@@ -575,7 +719,12 @@ fn what_was_measured_before_an_interruption_is_kept() {
         text.contains("Interrupted") && !text.contains("FAILED"),
         "{text}"
     );
-    assert_eq!(results(dir.path()).len(), 1);
+    // The row of the workload that was under way is of what it had done.
+    let rows = results(dir.path());
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(rows[0]["cut_short"] == false && rows[1]["cut_short"] == true);
+    assert!(rows[1]["ops"].as_u64().unwrap() > 0 && rows[1]["found"] == rows[1]["ops"]);
+    assert!(text.contains("NOT FINISHED: heliox, readrandom"), "{text}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -584,6 +733,14 @@ fn what_cannot_be_done_is_refused_before_it_starts() {
     let dir = tempfile::tempdir().unwrap();
     for (line, reason) in [
         (["--engines", "oracle", "--num", "1K"], "oracle"),
+        (
+            ["--engines", "heliox,heliox", "--num", "1K"],
+            "heliox twice",
+        ),
+        (
+            ["--memory", "8M", "--num", "1K"],
+            "heliox cannot be opened like this",
+        ),
         (["--engines", "heliox", "--num", "1G"], "--num"),
         (["--memory", "900T", "--num", "1K"], "--memory"),
         (["--num", "1K", "--key-size", "1"], "--num"),

@@ -9,7 +9,7 @@ use heliox_format::ids::{
     Birth, Incarnation, KeyspaceId, Location, MediaClass, SegmentId, SeqNo, StoreUuid,
 };
 use heliox_format::label::Label;
-use heliox_format::record::{RecordHeader, RecordKind};
+use heliox_format::record::{RecordHeader, RecordKind, Settles};
 use heliox_format::sealed::KeySlot;
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
@@ -37,6 +37,10 @@ pub fn records() -> Vec<Vec<u8>> {
         full.version_delta = Some(1 << 33);
         full.chunked = true;
         full.retained_tombstone = kind == RecordKind::Retained;
+        full.settles = Some(Settles {
+            location: Location::from_bits(78),
+            difference: 1 << 60,
+        });
         for header in [plain, full] {
             let mut out = Vec::new();
             header.encode(&mut out);
@@ -183,6 +187,7 @@ pub fn checkpoint_metas() -> Vec<Vec<u8>> {
         first_seq: SeqNo(1),
         last_seq: SeqNo(9),
         used_bytes: 12_345,
+        packed_bytes: 345 * u64::from(id % 3),
         records: 4,
         displaced: 3,
         displaced_sum: u64::MAX,

@@ -50,6 +50,7 @@ pub const ENGINE_MODULES: &[(&str, Layer)] = &[
     ("keys", Layer::Verb),
     ("multi_get", Layer::Verb),
     ("range_delete", Layer::Verb),
+    ("approximate", Layer::Verb),
     ("core", Layer::Core),
     ("snapshot", Layer::Core),
     ("batches", Layer::Noun),
@@ -88,8 +89,12 @@ pub const SIDEWAYS: &[(&str, &str)] = &[
     // Where collection gains nothing, sweeps may.
     ("room", "gc"),
     ("room", "sweep"),
+    // A record whose chain has to end is moved as collection moves it.
+    ("sweep", "gc"),
     // One get, shared by iterators and by whatever depends on the present value.
     ("*", "read"),
+    // What the index cannot tell apart is counted by an iteration.
+    ("approximate", "scan"),
     // Large values are read, written and dropped in one place.
     ("*", "large"),
     // Full keys for the index, wherever it may ask for them.
@@ -153,6 +158,8 @@ pub const CRATES: &[(&str, &[&str])] = &[
             "heliox-sync",
         ],
     ),
+    // A store in memory for programs that are not written in Rust.
+    ("heliox-capi", &["heliox", "heliox-media"]),
     ("heliox-bench", &["heliox"]),
     ("heliox-report", &["heliox-bench"]),
     // Its keys are chosen by their hashes.
@@ -192,6 +199,8 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/index/src/blocks.rs",
     "crates/index/src/simd.rs",
     "crates/index/src/sync.rs",
+    "crates/capi/src/border.rs",
+    "crates/capi/src/layout.rs",
     "bench-compare/src/engines/lmdb.rs",
 ];
 

@@ -256,7 +256,7 @@ mod tests {
         );
         let mut none = row(1.0, 1);
         none["latency_limit"] = json!({ "limit": "p95=1ms", "found_rate": null });
-        assert!(shown(PRICES, &[none]).unwrap_err().contains("is 0"));
+        assert!(shown(PRICES, &[none]).unwrap_err().contains("no rate of"));
         let failed = [json!({ "engine": "heliox", "failed": "disk full" })];
         assert!(shown(PRICES, &failed)
             .unwrap_err()

@@ -53,20 +53,20 @@ impl Rates {
                 ways.join("; ")
             ));
         }
+        if rows.is_empty() {
+            return Err(self.no_row(row));
+        }
         let rates: Vec<f64> = rows
             .iter()
             .filter_map(|(_, row)| Quantity::Rate.of(row))
             .collect();
-        let Some(rate) = median(&rates) else {
-            return Err(self.no_row(row));
-        };
-        if rate > 0.0 {
-            return Ok(rate);
-        }
-        Err(format!(
-            "the rate of {} is 0: none was found within its limit",
-            show(row)
-        ))
+        let rate = median(&rates).filter(|rate| *rate > 0.0);
+        rate.ok_or_else(|| {
+            format!(
+                "there is no rate of {}: none was found within its limit",
+                show(row)
+            )
+        })
     }
 
     /// Says what there is instead: the same in other ways, else everything.

@@ -4,8 +4,9 @@
 //!   cache, which only a limit on the whole process bounds (see `limit.rs`).
 //! - Bloom filters and block sizes are its defaults; as many workers as processors.
 //! - Compression off (built without it), as for every engine that allows it.
-//! - Durability: sync persists the journal after each write; none and bounded leave it to the
-//!   system, for bounded with a sync by this program every 100 ms.
+//! - Durability: sync persists the journal after each write. Under none and bounded writes stay in
+//!   fjall's buffer of the journal (`manual_journal_persist`), for bounded until this program has it
+//!   written and synced, every 100 ms: a killed process loses what is not synced, as with Heliox.
 //! - What flushes and compactions still have to do when a workload ends is waited for.
 
 use std::time::{Duration, Instant};
@@ -32,10 +33,14 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Engine>, EngineError> {
     let db = Database::builder(&setup.dir)
         .cache_size(block_cache_bytes(setup))
         .worker_threads(cores)
+        // Each write is persisted by `written` where it is to be.
+        .manual_journal_persist(true)
         .open()?;
     let memtable = write_buffer_bytes(setup);
     let table = db.keyspace("bench", || {
-        KeyspaceCreateOptions::default().max_memtable_size(memtable)
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(memtable)
+            .manual_journal_persist(true)
     })?;
     Ok(Box::new(Fjall {
         db,

@@ -57,6 +57,9 @@ fn options(pattern: Pattern, depth: usize, setup: &Setup) -> Vec<String> {
         "--norandommap",
         "--randrepeat=0",
         "--allow_file_create=0",
+        // Of the whole latency, submission included, as engines are timed.
+        "--lat_percentiles=1",
+        "--clat_percentiles=0",
         "--output-format=json",
     ];
     let mut options: Vec<String> = fixed.map(str::to_owned).to_vec();
@@ -78,7 +81,7 @@ fn parse(text: &str, pattern: Pattern, depth: usize) -> Option<Point> {
     let side = job.get(if pattern.reads() { "read" } else { "write" })?;
     let ops = side.get("total_ios")?.as_u64().filter(|ops| *ops > 0)?;
     let percentile_us = |percent: &str| {
-        let nanos = side.get("clat_ns")?.get("percentile")?.get(percent)?;
+        let nanos = side.get("lat_ns")?.get("percentile")?.get(percent)?;
         Some(nanos.as_f64()? / 1e3)
     };
     Some(Point {
@@ -105,9 +108,9 @@ mod tests {
     "jobname" : "raw", "error" : 0,
     "read" : {
       "iops" : 12345.6, "runtime" : 1001, "total_ios" : 12358,
-      "lat_ns" : { "min" : 9000, "max" : 800000, "mean" : 80500.25, "stddev" : 1.0, "N" : 12358 },
-      "clat_ns" : { "mean" : 80000.0, "percentile" : {
-        "90.000000" : 90000, "95.000000" : 120320, "99.000000" : 240640 } }
+      "clat_ns" : { "mean" : 80000.0 },
+      "lat_ns" : { "min" : 9000, "max" : 800000, "mean" : 80500.25, "stddev" : 1.0, "N" : 12358,
+        "percentile" : { "90.000000" : 90000, "95.000000" : 120320, "99.000000" : 240640 } }
     },
     "write" : { "total_ios" : 0, "runtime" : 0, "lat_ns" : { "mean" : 0.0 },
       "clat_ns" : { "mean" : 0.0 } }
@@ -147,6 +150,7 @@ mod tests {
             "--size=1073741824",
             "--runtime=2000ms",
             "--direct=1",
+            "--lat_percentiles=1",
             "--output-format=json",
         ] {
             assert!(line.contains(option), "{option}: {line}");

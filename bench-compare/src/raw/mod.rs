@@ -23,7 +23,7 @@ pub(crate) const NAME: &str = "raw-device";
 pub(crate) const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// The smallest file that is measured in.
 pub(crate) const FILE_BYTES_MIN: u64 = 4 << 20;
-/// What random reads ask for; engines that do not count their reads are taken to read this much.
+/// What random reads ask for.
 const PAGE_BYTES: u64 = 4096;
 
 /// What is asked of the device.
@@ -216,13 +216,22 @@ impl Raw {
         rows.collect()
     }
 
+    /// Random reads, by the number that was under way.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = &Point> {
+        let points = self.points.iter();
+        points.filter(|point| point.pattern == Pattern::RandomRead)
+    }
+
+    /// How many of them a second, in that order.
+    pub(crate) fn read_rates(&self) -> impl Iterator<Item = u64> + '_ {
+        self.reads().map(|point| point.ops_per_s() as u64)
+    }
+
     /// Random reads a second with so many under way: between two depths that were measured, on the
     /// line between them; beyond the last, the last.
     pub(crate) fn reads_per_s(&self, depth: usize) -> Option<f64> {
-        let reads = self.points.iter();
-        let reads = reads.filter(|point| point.pattern == Pattern::RandomRead);
         let mut below: Option<&Point> = None;
-        for point in reads {
+        for point in self.reads() {
             if point.depth == depth {
                 return Some(point.ops_per_s());
             }
@@ -238,16 +247,11 @@ impl Raw {
     }
 
     /// The share that a row's reads of media are of what the device gives at a depth of its threads.
-    /// An engine that does not count its reads is taken to read in pages. `None` if nothing was read.
+    /// `None` if nothing was read, and of an engine that does not count its reads: the kernel counts the
+    /// bytes that a process fetched, not its requests.
     pub(crate) fn share(&self, row: &Map<String, Value>) -> Option<f64> {
         let figure = |name: &str| row.get(name).and_then(Value::as_f64);
-        let reads_per_s = match figure("media_reads_per_op") {
-            Some(per_op) => per_op * figure("ops_per_s")?,
-            None => {
-                let seconds = figure("seconds").filter(|seconds| *seconds > 0.0)?;
-                figure("kernel_read_bytes")? / PAGE_BYTES as f64 / seconds
-            }
-        };
+        let reads_per_s = figure("media_reads_per_op")? * figure("ops_per_s")?;
         let depth = row.get("threads")?.as_u64()?;
         let raw = self.reads_per_s(usize::try_from(depth).ok()?)?;
         (reads_per_s > 0.0 && raw > 0.0).then(|| reads_per_s / raw)
@@ -293,7 +297,7 @@ mod tests {
             "threads": 1, "ops_per_s": 9.0, "media_reads_per_op": null, "seconds": 2.0,
             "kernel_read_bytes": 4096 * 5000
         });
-        assert_eq!(raw.share(&row(untold)), Some(0.25));
+        assert_eq!(raw.share(&row(untold)), None);
         let cached = json!({ "threads": 1, "ops_per_s": 9.0, "media_reads_per_op": 0.0 });
         assert_eq!(raw.share(&row(cached)), None);
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use heliox_bench::thousands;
-use heliox_report::median;
+use heliox_report::{median, Aside, Table};
 use serde_json::Value;
 
+use super::overhead;
 use super::papers::{Shown, Suite, Told};
 use super::quantity::Quantity;
 use crate::raw;
@@ -20,6 +19,9 @@ const LEGEND: &str =
 
 /// The same where there is no paper.
 const LEGEND_ALONE: &str = "medians over the repeats; -: not measured, or not told";
+
+/// Whom papers compare themselves with.
+const PEER: &str = "rocksdb";
 
 /// What is held against what, on one line.
 struct Line {
@@ -44,7 +46,7 @@ pub(crate) struct PartRun {
 }
 
 /// The engines beside the paper, and the raw device, where it was measured, beside the paper's.
-pub(crate) fn show(suite: &Suite, parts: &[PartRun], results: &Results) -> String {
+pub(crate) fn show(suite: &Suite, parts: &[PartRun], results: &Results) -> Aside {
     let rows = results.to_json();
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     let lines = suite
@@ -52,20 +54,26 @@ pub(crate) fn show(suite: &Suite, parts: &[PartRun], results: &Results) -> Strin
         .iter()
         .flat_map(|shown| lines(suite, parts, shown));
     let all = parts.last().copied();
-    let table = table(&lines.collect::<Vec<_>>(), &results.engines, rows, all);
-    let mut text = format!("{}: {}\n{table}\n", suite.name, suite.source);
+    let title = format!("{}: {}", suite.name, suite.source);
+    let lines: Vec<Line> = lines.collect();
+    let mut tables = vec![table(&title, &lines, &results.engines, rows, all)];
     if results.raw.is_some() && !suite.devices.is_empty() {
-        let device = table_of_device(suite, rows);
-        text.push_str(&format!(
-            "devices: data sheets of the paper's, which do not tell a depth for rates\n{device}\n"
-        ));
+        tables.push(table_of_device(suite, rows));
     }
-    text.push_str(if suite.told.is_empty() {
-        LEGEND_ALONE
+    let mut notes = vec![if suite.told.is_empty() {
+        LEGEND_ALONE.to_owned()
     } else {
-        LEGEND
-    });
-    text
+        LEGEND.to_owned()
+    }];
+    if let Some(raw) = results.raw.as_ref().filter(|_| suite.measures_overhead()) {
+        tables.push(overhead::table(raw, &results.engines, rows));
+        notes.push(overhead::LEGEND.to_owned());
+    }
+    Aside {
+        title: format!("Suite {}", suite.name),
+        tables,
+        notes,
+    }
 }
 
 fn table_of_device(suite: &Suite, rows: &[Value]) -> Table {
@@ -84,7 +92,8 @@ fn table_of_device(suite: &Suite, rows: &[Value]) -> Table {
         told: Some(*told),
     };
     let lines: Vec<Line> = suite.devices.iter().map(line).collect();
-    table(&lines, &[raw::NAME.to_owned()], rows, None)
+    let title = "devices: data sheets of the paper's, which do not tell a depth for rates";
+    table(title, &lines, &[raw::NAME.to_owned()], rows, None)
 }
 
 /// A line for each figure that the paper tells, and one without where it tells none.
@@ -123,34 +132,36 @@ fn lines(suite: &Suite, parts: &[PartRun], shown: &Shown) -> Vec<Line> {
     lines
 }
 
-fn table(lines: &[Line], engines: &[String], rows: &[Value], all: Option<PartRun>) -> Table {
+fn table(
+    title: &str,
+    lines: &[Line],
+    engines: &[String],
+    rows: &[Value],
+    all: Option<PartRun>,
+) -> Table {
     let papers = lines.iter().any(|line| line.told.is_some());
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Disabled);
     let mut header = vec!["quantity"];
     header.extend(papers.then_some(["paper's", "paper"]).into_iter().flatten());
     for engine in engines {
         header.push(engine.as_str());
         header.extend(papers.then_some("to paper"));
     }
-    table.set_header(header);
+    let mut table = Table::new(title, header.into_iter().map(str::to_owned).collect());
     for line in lines {
         let system = line.told.map_or("-", |told| told.system);
         let paper = line.told.map(|told| told.figure);
-        let show = |figure: Option<f64>| figure.map(|figure| line.quantity.show(figure));
-        let mut cells = vec![Cell::new(&line.name)];
+        let show = |figure: Option<f64>| or_dash(figure.map(|figure| line.quantity.show(figure)));
+        let mut cells = vec![line.name.clone()];
         if papers {
-            cells.extend([Cell::new(system), right(show(paper))]);
+            cells.extend([system.to_owned(), show(paper)]);
         }
         for engine in engines {
             let ours = measured(line, engine, rows, all);
             let ratio = ours.zip(paper).map(|(ours, paper)| ours / paper);
-            cells.push(right(show(ours)));
-            cells.extend(papers.then(|| right(ratio.map(show_ratio))));
+            cells.push(show(ours));
+            cells.extend(papers.then(|| or_dash(ratio.map(show_ratio))));
         }
-        table.add_row(cells);
+        table.rows.push(cells);
     }
     table
 }
@@ -160,10 +171,7 @@ fn measured(line: &Line, engine: &str, rows: &[Value], all: Option<PartRun>) -> 
     let ours = median_of(line, engine, line.part, line.workload, rows)?;
     let divisor = match line.quantity {
         Quantity::ToMemory => median_of(line, engine, all, line.workload, rows)?,
-        Quantity::ToDevice => {
-            let reads = raw::Pattern::RandomRead.name();
-            median_of(line, raw::NAME, None, reads, rows)?
-        }
+        quantity if quantity.is_to_peer() => median_of(line, PEER, line.part, line.workload, rows)?,
         _ => 1.0,
     };
     (divisor > 0.0).then(|| ours / divisor)
@@ -207,8 +215,8 @@ fn show_ratio(ratio: f64) -> String {
     }
 }
 
-fn right(text: Option<String>) -> Cell {
-    Cell::new(text.unwrap_or_else(|| "-".to_owned())).set_alignment(CellAlignment::Right)
+pub(super) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }
 
 #[cfg(test)]
@@ -217,6 +225,12 @@ mod tests {
     use crate::results::Measured;
     use crate::suite::papers::SUITES;
     use serde_json::json;
+
+    fn text_of(suite: &Suite, parts: &[PartRun], results: &Results) -> String {
+        let aside = show(suite, parts, results);
+        let tables = aside.tables.iter().map(Table::text);
+        tables.chain(aside.notes).collect::<Vec<_>>().join("\n")
+    }
 
     fn results(rows: &[Value]) -> Results {
         let measured = rows.iter().zip(1..).map(|(row, repeat)| Measured {
@@ -248,7 +262,7 @@ mod tests {
             row("readwhilewriting", 16, 1.0),
         ];
         let suite = SUITES.iter().find(|suite| suite.name == "herocks").unwrap();
-        let text = show(suite, &[], &results(&rows));
+        let text = text_of(suite, &[], &results(&rows));
         let line = |name: &str, system: &str| {
             let mut lines = text
                 .lines()
@@ -280,30 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_held_against_those_in_memory_and_latencies_against_the_device() {
+    fn rates_are_held_against_those_in_memory() {
         let suite = SUITES.iter().find(|suite| suite.name == "scylla").unwrap();
         let row = |memory: u64, found: u64| {
             json!({
                 "engine": "heliox", "workload": "readrandom", "threads": 64, "ops_per_s": 1.0,
                 "memory_bytes": memory, "num": 7, "latency_limit": { "found_rate": found },
-                "media_reads_per_op": 0.6,
+                "memory_share": 0.4,
             })
         };
-        let p95 = |engine: &str, workload: &str, p95_us: f64| {
-            json!({
-                "engine": engine, "workload": workload, "threads": 4, "p95_us": p95_us,
-                "memory_bytes": 25, "num": 7,
-            })
-        };
-        let rows = [
-            row(25, 2100),
-            row(50, 4000),
-            row(150, 10_000),
-            p95("heliox", "readrandom", 450.0),
-            p95("raw-device", "randread-4k", 150.0),
-        ];
+        let rows = [row(25, 2100), row(50, 4000), row(150, 10_000)];
         let parts = [25, 25, 50, 75, 150].map(|memory| PartRun { memory, num: 7 });
-        let text = show(suite, &parts, &results(&rows));
+        let text = text_of(suite, &parts, &results(&rows));
         let line = |name: &str| {
             let found = text.lines().find(|line| line.contains(name)).unwrap();
             let cells = found.trim_matches('│').split('┆').skip(2).map(str::trim);
@@ -320,12 +322,43 @@ mod tests {
                 expected
             );
         }
-        let misses = line("reads, 50 % in memory, 64 threads, media reads/op");
-        assert_eq!(misses, ["0.50", "0.60", "1.20"]);
+        let hits = line("reads, 50 % in memory, 64 threads, share from memory");
+        assert_eq!(hits, ["0.50", "0.40", "0.80"]);
         let all = line("reads, all in memory, 64 threads, ops/s");
         assert_eq!(all, ["570,000", "10,000", "0.0175"]);
-        assert_eq!(line("over the device, 4 threads"), ["6.00", "3.00", "0.50"]);
-        assert_eq!(line("over the device, 8 threads"), ["6.00", "-", "-"]);
+    }
+
+    #[test]
+    fn what_a_paper_tells_as_a_ratio_is_held_against_rocksdb_here() {
+        let suite = SUITES.iter().find(|suite| suite.name == "hse").unwrap();
+        let row = |engine: &str, rate: f64, p999: f64| {
+            json!({
+                "engine": engine, "workload": "ycsb-a", "threads": 96, "ops_per_s": rate,
+                "reads": { "p999_us": p999 }, "writes": null,
+            })
+        };
+        let rows = [row("heliox", 300e3, 200.0), row("rocksdb", 100e3, 800.0)];
+        let mut all = results(&rows);
+        all.measured[1].repeat = 1;
+        let text = text_of(suite, &[], &all);
+        let line = |name: &str| {
+            let found = text.lines().find(|line| line.contains(name)).unwrap();
+            let cells = found.trim_matches('│').split('┆').skip(2).map(str::trim);
+            cells.take(3).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            line("A, 96 threads, rate to RocksDB's"),
+            ["6.00", "3.00", "0.50"]
+        );
+        assert_eq!(
+            line("A, 96 threads, p99.9 of reads to RocksDB's"),
+            ["0.58", "0.25", "0.43"]
+        );
+        assert_eq!(
+            line("A, 96 threads, written B/op to RocksDB's"),
+            ["0.15", "-", "-"]
+        );
+        assert_eq!(line("B, 96 threads, rate to RocksDB's"), ["6.00", "-", "-"]);
     }
 
     #[test]
@@ -334,7 +367,7 @@ mod tests {
         let row = json!({
             "engine": "lmdb", "workload": "deleterandom", "threads": 8, "p999_us": 12.5,
         });
-        let text = show(suite, &[], &results(&[row]));
+        let text = text_of(suite, &[], &results(&[row]));
         let line = text
             .lines()
             .find(|line| line.contains("delete, 8 threads, p99.9 us"));
@@ -361,7 +394,7 @@ mod tests {
             row.repeat = 1;
         }
         let parts = [1000, 2000].map(|num| PartRun { memory: 64, num });
-        let text = show(suite, &parts, &results);
+        let text = text_of(suite, &parts, &results);
         let line = |name: &str| {
             let found = text.lines().find(|line| line.contains(name)).unwrap();
             let cells = found.trim_matches('│').split('┆').map(str::trim);

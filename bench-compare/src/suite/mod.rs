@@ -2,12 +2,12 @@
 //!
 //! A part of a suite is a line that anybody can give by hand; it is read and run as any other, so
 //! that nothing here measures. `papers` has what each paper ran and tells, `own` what follows none,
-//! `quantity` where a row
-//! has the same, `beside` shows both.
+//! `quantity` where a row has the same, `beside` shows both, `overhead` what is over the raw device.
 //!
 //! Threads: those of `parent`.
 
 mod beside;
+mod overhead;
 mod own;
 mod papers;
 pub(crate) mod quantity;
@@ -26,7 +26,7 @@ use crate::args::{Args, Command, RunArgs, SuiteArgs};
 use crate::results::Results;
 use crate::{parent, preflight, table};
 use beside::PartRun;
-use papers::{Part, Suite, SUITES};
+use papers::{Part, Suite, RATE_OF_DEVICE, SUITES};
 
 /// Every engine works with this much; what the scale leaves of a paper's memory may be less.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
@@ -67,19 +67,32 @@ pub(crate) fn run(
     let parts = parts.collect::<Result<Vec<(RunArgs, Vec<OsString>)>, String>>()?;
     for (place, (part, _)) in parts.iter().enumerate() {
         preflight::check(part).map_err(|why| {
-            let name = suite.name;
-            format!(
-                "{why} (part {} of the suite {name}: give a smaller --scale)",
-                place + 1
-            )
+            let smaller = if why.starts_with("not enough") {
+                ": give a smaller --scale"
+            } else if why.starts_with("heliox") {
+                ": give a larger --scale"
+            } else {
+                ""
+            };
+            let (place, name) = (place + 1, suite.name);
+            format!("{why} (part {place} of the suite {name}{smaller})")
         })?;
     }
     let mut results: Option<Results> = None;
     for (place, (part, line)) in parts.iter().enumerate() {
+        let needs_device = suite.parts.get(place).is_some_and(Part::needs_device);
+        if needs_device && !args.raw_device {
+            let of = parts.len();
+            crate::print(&format!(
+                "\npart {} of {of}: only with --raw-device",
+                place + 1
+            ))?;
+            continue;
+        }
         let shown = show_line(line);
         crate::print(&format!("\npart {} of {}: {shown}", place + 1, parts.len()))?;
         let so_far = parent::run(part, line, interrupted, results.take())?;
-        table::write_page(part, &so_far)?;
+        table::write_page(part, &so_far, None)?;
         let ended = so_far.interrupted;
         results = Some(so_far);
         if ended {
@@ -87,16 +100,20 @@ pub(crate) fn run(
         }
     }
     let results = results.ok_or_else(|| format!("the suite {} has no parts", suite.name))?;
-    let mut text = table::show(&results).map_err(|error| error.to_string())?;
     let runs: Vec<&RunArgs> = parts.iter().map(|(part, _)| part).collect();
     let told = runs.iter().map(|run| PartRun {
         memory: run.memory,
         num: run.num,
     });
     let told: Vec<PartRun> = told.collect();
-    // Writing to a text does not fail.
-    let _ = write!(text, "\n\n{}", beside::show(suite, &told, &results));
-    differences(suite, args, &runs, &results, &mut text);
+    let mut aside = beside::show(suite, &told, &results);
+    aside
+        .notes
+        .extend(differences(suite, args, &runs, &results));
+    let text = table::show(&results, Some(&aside)).map_err(|error| error.to_string())?;
+    if let Some((part, _)) = parts.last() {
+        table::write_page(part, &results, Some(&aside))?;
+    }
     Ok((results, text))
 }
 
@@ -123,16 +140,26 @@ fn show_setup(suite: &Suite) -> String {
     }
 }
 
+fn scaled(full: u64, scale: f64) -> u64 {
+    ((full as f64 * scale).round() as u64).max(1)
+}
+
+/// Of a part, in bytes.
+fn memory(part: &Part, scale: f64) -> u64 {
+    scaled(part.memory_bytes, scale).max(MEMORY_BYTES_MIN * part.memory_times)
+}
+
 /// Refuses a scale at which parts that differ in memory or keys would have the same.
 fn large_enough(suite: &Suite, scale: f64) -> Result<(), String> {
     let keys = suite.parts.iter().map(|part| part.num);
     if let (Some(least), true) = (keys.clone().min(), keys.clone().min() != keys.max()) {
         return enough_keys(suite, scale, least);
     }
+    let by_part = suite.shown.iter().any(|shown| shown.part.is_some());
+    let apart = suite.parts.iter().any(|part| part.memory_times > 1);
     let least = suite.parts.iter().map(|part| part.memory_bytes).min();
     let least_scale = MEMORY_BYTES_MIN as f64 / least.unwrap_or(MEMORY_BYTES_MIN) as f64;
-    let by_part = suite.shown.iter().any(|shown| shown.part.is_some());
-    if !by_part || scale >= least_scale {
+    if !by_part || apart || scale >= least_scale {
         return Ok(());
     }
     Err(format!(
@@ -158,8 +185,7 @@ fn enough_keys(suite: &Suite, scale: f64, least: u64) -> Result<(), String> {
 
 /// The command line of a part, without the program. The raw device is measured in the first alone.
 fn line(part: &Part, args: &SuiteArgs, scale: f64, first: bool) -> Vec<OsString> {
-    let scaled = |full: u64| ((full as f64 * scale).round() as u64).max(1);
-    let memory = scaled(part.memory_bytes).max(MEMORY_BYTES_MIN);
+    let memory = memory(part, scale);
     let mut line: Vec<OsString> = vec!["run".into()];
     let mut add = |name: &str, value: OsString| line.extend([name.into(), value]);
     if !args.engines.is_empty() {
@@ -167,7 +193,7 @@ fn line(part: &Part, args: &SuiteArgs, scale: f64, first: bool) -> Vec<OsString>
     }
     add("--workloads", part.workloads.into());
     add("--threads", part.threads.into());
-    add("--num", scaled(part.num).to_string().into());
+    add("--num", scaled(part.num, scale).to_string().into());
     add("--key-size", part.key_bytes.to_string().into());
     add("--value-size", part.value_bytes.to_string().into());
     add("--memory", memory.to_string().into());
@@ -183,8 +209,11 @@ fn line(part: &Part, args: &SuiteArgs, scale: f64, first: bool) -> Vec<OsString>
             add(name, path.clone().into());
         }
     }
-    line.extend(part.more.iter().map(OsString::from));
-    if args.raw_device && first {
+    let device = args.raw_device && first;
+    let more = part.more.iter();
+    let more = more.filter(|option| device || **option != RATE_OF_DEVICE);
+    line.extend(more.map(OsString::from));
+    if device {
         line.push("--raw-device".into());
     }
     line
@@ -205,23 +234,22 @@ fn show_line(line: &[OsString]) -> String {
     format!("bench-compare {}", words.join(" "))
 }
 
-/// What is not as in the paper.
+/// What is not as in the paper, a line each.
 fn differences(
     suite: &Suite,
     args: &SuiteArgs,
     runs: &[&RunArgs],
     results: &Results,
-    text: &mut String,
-) {
-    // Writing to a text does not fail.
-    let _ = write!(text, "\n{}", show_setup(suite));
+) -> Vec<String> {
     let processors = thread::available_parallelism().map_or(0, usize::from);
-    let _ = write!(
-        text,
-        "\nhere: {processors} processors, memory limit {}",
-        results.memory_limit
-    );
-    let mut told = Vec::new();
+    let mut notes = vec![
+        show_setup(suite),
+        format!(
+            "here: {processors} processors, memory limit {}",
+            results.memory_limit
+        ),
+    ];
+    let mut told: Vec<String> = Vec::new();
     for (run, part) in runs.iter().zip(suite.parts) {
         let full = part.num.saturating_mul(part.key_bytes + part.value_bytes);
         let share = |memory: u64, data: u64| 100.0 * memory as f64 / data.max(1) as f64;
@@ -233,7 +261,7 @@ fn differences(
             run.value_size,
             thousands(part.num as f64),
             show_bytes(run.memory),
-            share(run.memory, run.data_bytes()),
+            share(run.memory, run.bytes_of(run.num)),
             show_bytes(part.memory_bytes),
             share(part.memory_bytes, full),
         );
@@ -243,18 +271,13 @@ fn differences(
     }
     told.push(format!("durability {}", args.durability));
     told.extend(suite.differs.iter().map(|line| (*line).to_owned()));
-    let _ = write!(
-        text,
-        "\n{}",
-        if suite.told.is_empty() {
-            "to be known:"
-        } else {
-            "what differs beside the hardware:"
-        }
-    );
-    for line in told {
-        let _ = write!(text, "\n- {line}");
-    }
+    let head = if suite.told.is_empty() {
+        "to be known"
+    } else {
+        "what differs beside the hardware"
+    };
+    notes.extend(told.into_iter().map(|line| format!("{head}: {line}")));
+    notes
 }
 
 #[cfg(test)]
@@ -295,7 +318,7 @@ mod tests {
                     let expected = (part.num as f64 * scale).round().max(1.0) as u64;
                     assert_eq!(run.num, expected, "{}", suite.name);
                     let memory = (part.memory_bytes as f64 * scale).round() as u64;
-                    assert_eq!(run.memory, memory.max(floor));
+                    assert_eq!(run.memory, memory.max(floor * part.memory_times));
                     assert_eq!(run.value_size, part.value_bytes);
                     assert_eq!(run.key_size, Some(part.key_bytes));
                     assert_eq!(run.engines, ["heliox", "lmdb"]);
@@ -361,16 +384,18 @@ mod tests {
         let error = large_enough(scylla, 0.001).unwrap_err();
         assert!(error.contains("give 0.00194 or more"), "{error}");
         assert_eq!(large_enough(scylla, 0.00194), Ok(()));
+        // However small, read caches of 1 to 4 GB are told apart.
+        let caches: Vec<u64> = find("helium").unwrap().parts[4..]
+            .iter()
+            .map(|part| memory(part, 1e-9) / MEMORY_BYTES_MIN)
+            .collect();
+        assert_eq!(caches, [1, 2, 3, 4, 5]);
         let growth = find("growth").unwrap();
         let error = large_enough(growth, 0.00005).unwrap_err();
         assert!(error.contains("give 0.00010 or more"), "{error}");
         assert_eq!(large_enough(growth, 0.0001), Ok(()));
-        let memory = |part: &Part| {
-            read(&line(part, &args(0.002), 0.002, false))
-                .unwrap()
-                .memory
-        };
-        let memory: Vec<u64> = scylla.parts.iter().map(memory).collect();
+        let run = |part: &Part| read(&line(part, &args(0.002), 0.002, false)).unwrap();
+        let memory: Vec<u64> = scylla.parts.iter().map(|part| run(part).memory).collect();
         assert!(
             memory.windows(2).skip(1).all(|two| two[0] < two[1]),
             "{memory:?}"

@@ -22,6 +22,7 @@ const fn growth_part(millions: u64) -> Part {
         key_bytes: 16,
         value_bytes: 100,
         memory_bytes: ample(num, 116),
+        memory_times: 1,
         more: &[],
     }
 }
@@ -159,6 +160,7 @@ pub(super) const SCANS: Suite = Suite {
         key_bytes: 16,
         value_bytes: 400,
         memory_bytes: ample(10 * MILLION, 416),
+        memory_times: 1,
         more: &["--keys", "sequential"],
     }],
     shown: &[
@@ -192,6 +194,7 @@ const fn cached_part(
         key_bytes: 16,
         value_bytes: 100,
         memory_bytes: 40 * MILLION * 116 * 4,
+        memory_times: 1,
         more,
     }
 }
@@ -210,6 +213,7 @@ const fn row_part(
         key_bytes: 24,
         value_bytes: 400,
         memory_bytes: ROWS * ROW_BYTES * percent / 100,
+        memory_times: 1,
         more,
     }
 }
@@ -289,7 +293,7 @@ pub(super) const SPEED: Suite = Suite {
         ycsb("YCSB E, again", "ycsb-e", 2),
         of_part(3, 1, shown("overwrite at 70 %", "overwrite", &[2], SUSTAINED)),
         of_part(4, 1, shown("read beside a writer", "readwhilewriting", &[16], OF_DEVICE)),
-        of_part(5, 1, shown("cold get, one thread", "readrandom", &[1], OF_DEVICE)),
+        of_part(5, 1, shown("get beyond memory, one thread", "readrandom", &[1], OF_DEVICE)),
         of_part(7, 1, shown("durable put", "overwrite", &[1, 8, 64], RATE)),
     ],
     told: &[],

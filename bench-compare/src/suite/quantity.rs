@@ -6,17 +6,14 @@ use serde_json::Value;
 /// A figure that a paper tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quantity {
-    /// Operations a second; where a latency limit is given, the highest within it, 0 if none is.
+    /// Operations a second; where a latency limit is given, the highest within it, if one was found.
     Rate,
     /// The rate divided by that of the suite's last part, in which all data are in memory.
     ToMemory,
-    /// Reads of media that an operation waited for, for each operation.
-    MediaReads,
+    /// The share of the reads that did not wait for media.
+    FromMemory,
     /// Mean latency, in microseconds.
     Mean,
-    /// 95 % of the calls were not slower, divided by the same of the raw device's random reads with as
-    /// many under way.
-    ToDevice,
     /// 99 % of the calls were not slower, in microseconds.
     P99,
     /// 99.9 %.
@@ -29,6 +26,14 @@ pub(crate) enum Quantity {
     WriteP999,
     /// Bytes written to media for each operation, reads included.
     WrittenPerOp,
+    /// Operations a second, divided by RocksDB's.
+    RateToPeer,
+    /// The 99.9th percentile of reads, divided by RocksDB's.
+    ReadP999ToPeer,
+    /// The same of writes.
+    WriteP999ToPeer,
+    /// Bytes written to media for each operation, divided by RocksDB's.
+    WrittenToPeer,
     /// Entries read a second.
     EntryRate,
     /// Seconds until a store that is opened has answered a read.
@@ -58,15 +63,18 @@ impl Quantity {
         match self {
             Quantity::Rate => "ops/s",
             Quantity::ToMemory => "rate to all in memory",
-            Quantity::MediaReads => "media reads/op",
+            Quantity::FromMemory => "share from memory",
             Quantity::Mean => "mean us",
-            Quantity::ToDevice => "p95 to the raw device's",
             Quantity::P99 => "p99 us",
             Quantity::P999 => "p99.9 us",
             Quantity::P9999 => "p99.99 us",
             Quantity::ReadP999 => "p99.9 of reads us",
             Quantity::WriteP999 => "p99.9 of writes us",
             Quantity::WrittenPerOp => "written B/op",
+            Quantity::RateToPeer => "rate to RocksDB's",
+            Quantity::ReadP999ToPeer => "p99.9 of reads to RocksDB's",
+            Quantity::WriteP999ToPeer => "p99.9 of writes to RocksDB's",
+            Quantity::WrittenToPeer => "written B/op to RocksDB's",
             Quantity::EntryRate => "entries/s",
             Quantity::OpenSeconds => "seconds to open",
             Quantity::MemoryPerObject => "memory B/object",
@@ -88,21 +96,24 @@ impl Quantity {
             Some(figure(sum)? / count)
         };
         match self {
-            Quantity::Rate | Quantity::ToMemory => match row.get("latency_limit") {
-                Some(Value::Object(search)) => {
-                    Some(search.get("found_rate")?.as_f64().unwrap_or_default())
+            Quantity::Rate | Quantity::ToMemory | Quantity::RateToPeer => {
+                match row.get("latency_limit") {
+                    Some(Value::Object(search)) => search.get("found_rate")?.as_f64(),
+                    _ => figure("ops_per_s"),
                 }
-                _ => figure("ops_per_s"),
-            },
-            Quantity::MediaReads => figure("media_reads_per_op"),
-            Quantity::ToDevice => figure("p95_us"),
+            }
+            Quantity::FromMemory => figure("memory_share"),
             Quantity::Mean => figure("mean_us"),
             Quantity::P99 => figure("p99_us"),
             Quantity::P999 => figure("p999_us"),
             Quantity::P9999 => figure("p9999_us"),
-            Quantity::ReadP999 => row.pointer("/reads/p999_us")?.as_f64(),
-            Quantity::WriteP999 => row.pointer("/writes/p999_us")?.as_f64(),
-            Quantity::WrittenPerOp => each("media_bytes_written", "ops"),
+            Quantity::ReadP999 | Quantity::ReadP999ToPeer => {
+                row.pointer("/reads/p999_us")?.as_f64()
+            }
+            Quantity::WriteP999 | Quantity::WriteP999ToPeer => {
+                row.pointer("/writes/p999_us")?.as_f64()
+            }
+            Quantity::WrittenPerOp | Quantity::WrittenToPeer => each("media_bytes_written", "ops"),
             Quantity::EntryRate => each("entries_read", "seconds"),
             Quantity::OpenSeconds => figure("open_seconds"),
             Quantity::MemoryPerObject => each("peak_rss_bytes", "num"),
@@ -120,6 +131,17 @@ impl Quantity {
         }
     }
 
+    /// Whether it is held against the same of RocksDB.
+    pub(crate) const fn is_to_peer(self) -> bool {
+        matches!(
+            self,
+            Quantity::RateToPeer
+                | Quantity::ReadP999ToPeer
+                | Quantity::WriteP999ToPeer
+                | Quantity::WrittenToPeer
+        )
+    }
+
     /// Its value for people.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
@@ -133,10 +155,15 @@ impl Quantity {
             | Quantity::LongestStall
             | Quantity::ProcessorTime => short(value),
             Quantity::OpenSeconds => format!("{value:.3}"),
-            Quantity::ToMemory
-            | Quantity::ToDevice
-            | Quantity::MediaReads
-            | Quantity::ShareOfDevice => format!("{value:.2}"),
+            Quantity::RateToPeer
+            | Quantity::ReadP999ToPeer
+            | Quantity::WriteP999ToPeer
+            | Quantity::WrittenToPeer
+            | Quantity::ToMemory
+            | Quantity::FromMemory
+            | Quantity::ShareOfDevice => {
+                format!("{value:.2}")
+            }
             Quantity::WriteAmplification | Quantity::ReadAmplification => format!("{value:.3}"),
             Quantity::IndexBytes | Quantity::MemoryPerObject | Quantity::SpacePerObject => {
                 format!("{value:.1}")
@@ -175,6 +202,6 @@ mod tests {
         row["latency_limit"] = json!({ "found_rate": 5000 });
         assert_eq!(Quantity::Rate.of(&row), Some(5000.0));
         row["latency_limit"] = json!({ "found_rate": null });
-        assert_eq!(Quantity::Rate.of(&row), Some(0.0));
+        assert_eq!(Quantity::Rate.of(&row), None);
     }
 }

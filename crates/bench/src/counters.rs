@@ -52,3 +52,11 @@ pub struct Counters {
     /// What the store occupies now, in bytes.
     pub disk_bytes: u64,
 }
+
+impl Counters {
+    /// Reads of media that operations waited for since an earlier reading.
+    pub(crate) fn reads_since(&self, earlier: &Counters) -> u64 {
+        let reads = self.foreground_reads;
+        reads.saturating_sub(earlier.foreground_reads)
+    }
+}

@@ -136,6 +136,10 @@ fn watch<E: Engine + ?Sized>(
         let left = used.as_ref().map(|used| used.left(start.elapsed()));
         thread::park_timeout(left.unwrap_or(PROGRESS_EVERY).min(PROGRESS_EVERY));
         used = used.and_then(|mut used| used.look(start.elapsed()).map(|()| used));
+        let interrupted = plan.interrupted;
+        if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+            plan.stop();
+        }
         if told.elapsed() < PROGRESS_EVERY {
             // A worker that says it is done is finished a moment later.
             thread::yield_now();

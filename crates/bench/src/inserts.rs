@@ -25,9 +25,12 @@ impl Inserts {
         }
     }
 
-    /// An index for a new key, to be told by [`Inserts::done`].
-    pub(crate) fn claim(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+    /// An index below `limit` for a new key, to be told by [`Inserts::done`]; `None` if there is none.
+    pub(crate) fn claim(&self, limit: u64) -> Option<u64> {
+        let next = |next| (next < limit).then_some(next + 1);
+        self.next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .ok()
     }
 
     /// The key of a claimed index was written.
@@ -54,8 +57,8 @@ mod tests {
     #[test]
     fn what_is_finished_early_counts_when_all_before_it_is_there() {
         let inserts = Inserts::new(10);
-        let claimed: Vec<_> = (0..3).map(|_| inserts.claim()).collect();
-        assert_eq!(claimed, [10, 11, 12]);
+        let claimed: Vec<_> = (0..4).map(|_| inserts.claim(13)).collect();
+        assert_eq!(claimed, [Some(10), Some(11), Some(12), None]);
         for (index, count) in [(12, 10), (10, 11), (11, 13)] {
             inserts.done(index);
             assert_eq!(inserts.count(), count);

@@ -16,6 +16,7 @@ use crate::summary::CallSummary;
 use crate::system::ProcessUsage;
 use crate::tally::Tally;
 use crate::usage::Used;
+use crate::warm_up::WarmedUp;
 use crate::workload::Workload;
 
 /// What engine and kernel had counted at one moment.
@@ -111,6 +112,11 @@ pub struct Row {
     /// How the rate was looked for; `None` if it was not. The row is then of the trial at the rate
     /// that was found, or if none was, of the last one.
     pub search: Option<LimitSearch>,
+    /// It was interrupted: all figures are of what was done until then, and not of all that was asked for.
+    pub cut_short: bool,
+    /// How the workload was run before it was measured, so that caches hold what they are going to;
+    /// `None` if it was not.
+    pub warm_up: Option<WarmedUp>,
     /// Longest time in which no thread completed a write; `None` if nothing was written, or only
     /// at a rate.
     pub longest_stall_ms: Option<f64>,
@@ -144,6 +150,8 @@ pub struct Row {
     pub write_amplification: Option<f64>,
     /// Reads of media for which an operation waited, for each operation.
     pub media_reads_per_op: f64,
+    /// The share of the reading operations that did not wait for media; `None` without reads.
+    pub memory_share: Option<f64>,
     /// All memory of the index for each object; `None` without objects.
     pub index_bytes_per_object: Option<f64>,
     /// What the store occupies.
@@ -172,6 +180,9 @@ pub struct Row {
     pub found: u64,
     /// Reading operations.
     pub read_ops: u64,
+    /// Inserts for which the store had no room, so that they wrote again what was inserted before: see
+    /// [`crate::Bench::inserting_at_most`].
+    pub inserts_again: u64,
     /// Entries returned by reads and scans.
     pub entries_read: u64,
     /// Keys of one call.
@@ -202,26 +213,24 @@ impl Row {
         let (now, then) = (&measured.after.counters, &measured.before.counters);
         let (usage, earlier) = (&measured.after.usage, &measured.before.usage);
         let all_calls = merged(&front.reads, &front.writes)?;
-        let writes = merged(&front.writes, &background.writes)?;
         let ops = front.read_ops + front.write_ops;
-        let seconds = measured.elapsed.as_secs_f64();
         let user_bytes = front.user_bytes + background.user_bytes;
         let written = now.written.since(&then.written);
-        let read = now.read.since(&then.read);
         let cpu_seconds = usage.cpu_seconds - earlier.cpu_seconds;
         let kernel_written = usage.write_bytes.saturating_sub(earlier.write_bytes);
-        let reads = now.foreground_reads.saturating_sub(then.foreground_reads);
         Ok(Row {
             engine: engine.to_owned(),
             workload: step.workload,
             threads: step.threads,
             ops,
-            seconds,
-            ops_per_s: rate(ops, seconds),
+            seconds: measured.elapsed.as_secs_f64(),
+            ops_per_s: rate(ops, measured.elapsed.as_secs_f64()),
             calls: CallSummary::of(&all_calls),
             open_loop: measured.open_loop,
             writer_loop: measured.writer_loop,
             search: None,
+            cut_short: false,
+            warm_up: None,
             longest_stall_ms: measured.longest_stall_ms(),
             control_stall_ms: measured.control.map(|gap| gap.as_secs_f64() * 1e3),
             key_size: config.key_bytes,
@@ -235,9 +244,10 @@ impl Row {
             objects: now.objects,
             user_bytes,
             written,
-            media_bytes_read: read.total(),
+            media_bytes_read: now.read.since(&then.read).total(),
             write_amplification: per(written.total(), user_bytes),
-            media_reads_per_op: per(reads, ops).unwrap_or(0.0),
+            media_reads_per_op: per(now.reads_since(then), ops).unwrap_or(0.0),
+            memory_share: share_from_memory(now.reads_since(then), front.read_ops),
             index_bytes_per_object: per(now.index_bytes, now.objects),
             disk_bytes: now.disk_bytes,
             rss_bytes: usage.rss_bytes,
@@ -249,9 +259,10 @@ impl Row {
             cpu_us_per_op: (ops > 0).then(|| cpu_seconds * 1e6 / ops as f64),
             settle_seconds: measured.settled.as_secs_f64(),
             reads: CallSummary::of(&front.reads),
-            writes: CallSummary::of(&writes),
+            writes: CallSummary::of(&merged(&front.writes, &background.writes)?),
             found: front.found,
             read_ops: front.read_ops,
+            inserts_again: front.inserts_again,
             entries_read: front.seen.entries,
             batch: config.keys_per_call(step.workload),
             seed: config.seed,
@@ -267,7 +278,11 @@ impl Row {
     /// not, or the other way round; a load that was too much.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
-        let remarks = [self.remark_on_found(), self.remark_on_rate()];
+        let remarks = [
+            self.remark_on_found(),
+            self.remark_on_rate(),
+            self.remark_on_inserts(),
+        ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
         (!remarks.is_empty()).then(|| remarks.join("\n"))
     }
@@ -304,22 +319,41 @@ impl Row {
         ))
     }
 
-    fn remark_on_found(&self) -> Option<String> {
-        if self.read_ops == 0 {
-            return None;
+    fn remark_on_inserts(&self) -> Option<String> {
+        (self.inserts_again > 0).then(|| {
+            format!(
+                "{}: there was no room for {} of its inserts, which wrote again what was inserted before; \
+                 give more --num or less --duration",
+                self.workload, self.inserts_again
+            )
+        })
+    }
+
+    /// How many reads should find something in a store of all keys; of what reads everything, how many
+    /// entries there should be at least. `None` where nothing was to be read.
+    #[must_use]
+    pub fn found_expected(&self) -> Option<u64> {
+        match self.workload {
+            Workload::ReadSeq => Some(self.num.saturating_mul(self.threads as u64)),
+            _ if self.read_ops == 0 => None,
+            workload if workload.expects_found() => Some(self.read_ops),
+            _ => Some(0),
         }
-        let expected = if self.workload.expects_found() {
-            self.read_ops
-        } else {
-            0
-        };
-        if self.found == expected {
+    }
+
+    fn remark_on_found(&self) -> Option<String> {
+        let expected = self.found_expected()?;
+        // Others may have added keys to a store that is read as a whole.
+        let more = self.workload == Workload::ReadSeq && self.found > expected;
+        if self.found == expected || more {
             return None;
         }
         Some(format!(
-            "{}: found {} of {} keys where {expected} were expected; fill the store first, with \
-             the same --num, --keys, --key-size and --seed",
-            self.workload, self.found, self.read_ops
+            "{}: found {} of {} keys where {expected} were expected: they were deleted before, or never \
+             written; fill the store first, with the same --num, --keys, --key-size and --seed",
+            self.workload,
+            self.found,
+            self.read_ops.max(expected)
         ))
     }
 }
@@ -336,6 +370,11 @@ fn rate(ops: u64, seconds: f64) -> f64 {
     } else {
         0.0
     }
+}
+
+/// The share of the operations that read which did not wait for media.
+fn share_from_memory(waits: u64, read_ops: u64) -> Option<f64> {
+    per(waits, read_ops).map(|waited| (1.0 - waited).max(0.0))
 }
 
 fn per(sum: u64, count: u64) -> Option<f64> {

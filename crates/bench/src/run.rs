@@ -3,7 +3,7 @@
 //!
 //! Threads: those of a workload live inside one call, which calls the observer itself.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,16 @@ use crate::row::{Measured, Reading, Row};
 use crate::search::{LimitSearch, Search, Trial};
 use crate::stall::StallClock;
 use crate::values::ValueGen;
+use crate::warm_up::{WarmUp, WarmedUp};
 use crate::worker::Plan;
 use crate::workload::Workload;
 
 /// How long one trial of a search for a rate lasts where no duration is given.
 const TRIAL: Duration = Duration::from_secs(5);
+/// A rate that is not kept up with is tried lower, so often at most.
+const LOWER_RATES: usize = 12;
+/// The next lower rate, as a share of the one before.
+const LOWER: f64 = 0.85;
 
 /// How the operations of a step are offered.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +43,8 @@ struct Offer {
     draw_seed: u64,
     rate: Option<u64>,
     duration: Option<Duration>,
+    /// Keys that are added have indices below this.
+    insert_limit: u64,
 }
 
 /// A checked benchmark of one engine.
@@ -50,6 +57,14 @@ pub struct Bench<'e, E: Engine + ?Sized> {
     draw: Draw,
     /// Keys that workloads added so far, which those after them read.
     inserts: Inserts,
+    /// The most that one workload adds.
+    inserts_max: u64,
+    /// How long a workload is run unmeasured before it is measured, at most.
+    warm_up_max: Option<Duration>,
+    /// The rates of the first, second, ... step that is no fill.
+    rates: Vec<u64>,
+    /// The user wants no more.
+    interrupted: Option<&'e AtomicBool>,
 }
 
 impl<'e, E: Engine + ?Sized> Bench<'e, E> {
@@ -75,8 +90,55 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             values,
             draw: Draw::new(config.num, config.distribution),
             inserts: Inserts::new(count),
+            inserts_max: u64::MAX,
+            warm_up_max: None,
+            rates: Vec::new(),
+            interrupted: None,
             config,
         })
+    }
+
+    /// Has each workload add so many keys at most, as the store has room for; further inserts write keys
+    /// again that were added before, which the row tells. Without this there is no bound.
+    #[must_use]
+    pub fn inserting_at_most(self, keys: u64) -> Bench<'e, E> {
+        Bench {
+            inserts_max: keys,
+            ..self
+        }
+    }
+
+    /// Has each workload that draws keys run unmeasured before it is measured, until what it fetches from
+    /// storage for each operation no longer falls, for `at_most` so long: before the first trial, where a
+    /// rate is looked for. Without this nothing is warmed up.
+    #[must_use]
+    pub fn warming_up(self, at_most: Duration) -> Bench<'e, E> {
+        Bench {
+            warm_up_max: Some(at_most),
+            ..self
+        }
+    }
+
+    /// Offers the n-th step that draws keys the n-th of these rates, instead of the configuration's; an
+    /// engine that does not keep up is offered less, until it does or has been offered less 12 times.
+    #[must_use]
+    pub fn offering(self, rates: Vec<u64>) -> Bench<'e, E> {
+        Bench { rates, ..self }
+    }
+
+    /// Ends the workload that is under way when this becomes true, within a tenth of a second and the call
+    /// that takes the longest. Its row tells of what was done until then, see [`Row::cut_short`].
+    #[must_use]
+    pub fn until(self, interrupted: &'e AtomicBool) -> Bench<'e, E> {
+        Bench {
+            interrupted: Some(interrupted),
+            ..self
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        let interrupted = self.interrupted;
+        interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
     }
 
     /// How many keys the store has, those included that workloads added.
@@ -115,11 +177,80 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             draw_seed: mix2(config.seed, place as u64 + 1),
             rate: config.rate_of(step.workload),
             duration: config.duration.filter(|_| !is_whole),
+            insert_limit: self.count().saturating_add(self.inserts_max),
         };
-        match config.latency_limit.as_ref().filter(|_| !is_whole) {
+        let at_most = self.warm_up_max.filter(|_| !is_whole);
+        let warm_up = at_most.map(|at_most| self.warm_up(step, offer, at_most, observer));
+        let warm_up = warm_up.transpose()?;
+        let row = match config.latency_limit.as_ref().filter(|_| !is_whole) {
             Some(limit) => self.search(step, offer, limit, observer),
-            None => self.once(step, offer, observer),
+            None => match self.rate_at(place).filter(|_| !is_whole) {
+                Some(rate) => self.held(step, offer, rate, observer),
+                None => self.once(step, offer, observer),
+            },
+        };
+        Ok(Row { warm_up, ..row? })
+    }
+
+    /// The rate of a step among those given for all, see [`Bench::offering`].
+    fn rate_at(&self, place: usize) -> Option<u64> {
+        let steps = self.config.steps();
+        let before = steps.iter().take(place);
+        let number = before.filter(|step| !step.workload.is_whole()).count();
+        self.rates.get(number).copied()
+    }
+
+    /// Runs a step at a rate, or at the nearest lower one that the engine keeps up with.
+    fn held(
+        &self,
+        step: Step,
+        offer: Offer,
+        rate: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Row, BenchError> {
+        let duration = Some(offer.duration.unwrap_or(TRIAL));
+        let (mut rate, mut lower) = (rate.max(1), 0);
+        loop {
+            let offer = Offer {
+                rate: Some(rate),
+                duration,
+                ..offer
+            };
+            let row = self.once(step, offer, observer)?;
+            let keeps_up = row.open_loop.is_none_or(|load| load.keeps_up);
+            if keeps_up || lower == LOWER_RATES || rate == 1 || row.cut_short {
+                return Ok(row);
+            }
+            lower += 1;
+            rate = ((rate as f64 * LOWER) as u64).max(1);
         }
+    }
+
+    /// Runs a step unmeasured, each thread asking again as soon as it was answered.
+    fn warm_up(
+        &self,
+        step: Step,
+        offer: Offer,
+        at_most: Duration,
+        observer: &mut dyn Observer,
+    ) -> Result<WarmedUp, BenchError> {
+        let (begin, mut seen) = (Instant::now(), WarmUp::new());
+        let window = WarmUp::window(offer.duration.unwrap_or(TRIAL), at_most);
+        for number in 0u64.. {
+            let offer = Offer {
+                draw_seed: mix2(offer.draw_seed, !number),
+                rate: None,
+                duration: Some(window),
+                ..offer
+            };
+            let row = self.once(step, offer, observer)?;
+            let steady = seen.is_steady(row.kernel_read_bytes as f64 / row.ops.max(1) as f64);
+            if steady || begin.elapsed() >= at_most || row.cut_short {
+                let seconds = begin.elapsed().as_secs_f64();
+                return Ok(WarmedUp { seconds, steady });
+            }
+        }
+        Err(BenchError::Internal("a warm-up never ended".to_owned()))
     }
 
     /// Runs a step at rate after rate, and gives the row of the highest at which the limit holds.
@@ -138,9 +269,12 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
                 draw_seed: mix2(offer.draw_seed, trials.len() as u64),
                 rate: Some(rate),
                 duration: Some(duration),
+                ..offer
             };
             let row = self.once(step, offer, observer)?;
-            let Some(load) = &row.open_loop else {
+            let Some(load) = row.open_loop.as_ref().filter(|_| !row.cut_short) else {
+                // What was not found by then is not told as found.
+                last = last.or(Some(row));
                 break;
             };
             let trial = Trial::of(load, row.calls, limit);
@@ -157,6 +291,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         let row = best.map(|(_, row)| row).or(last);
         let mut row =
             row.ok_or_else(|| BenchError::Internal("a search tried no rate".to_owned()))?;
+        row.cut_short |= self.is_interrupted();
         row.search = Some(LimitSearch {
             limit: limit.to_string(),
             found_rate,
@@ -183,6 +318,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
         let plan = OnceLock::new();
         let make = |start| self.plan(step, offer, start);
         let account = crew.work(&plan, make, observer)?;
+        let cut_short = self.is_interrupted();
         let plan = plan
             .into_inner()
             .ok_or_else(|| BenchError::Internal("a workload ran without a plan".to_owned()))?;
@@ -192,11 +328,18 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             workload: format!("{workload}: sync"),
             source,
         };
-        self.engine.settle().map_err(settle)?;
+        // Who interrupts does not want to wait for what is still to be done in the background.
+        let done = if cut_short {
+            self.engine.sync()
+        } else {
+            self.engine.settle()
+        };
+        done.map_err(settle)?;
         let settled = settle_begin.elapsed();
         let after = Reading::take(self.engine)?;
         let measured = measured(&plan, account, settled, before, after);
-        Row::new(self.engine.name(), step, &self.config, &measured)
+        let row = Row::new(self.engine.name(), step, &self.config, &measured)?;
+        Ok(Row { cut_short, ..row })
     }
 
     fn plan(&self, step: Step, offer: Offer, start: Instant) -> Plan<'_, E> {
@@ -205,6 +348,7 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             draw_seed,
             rate,
             duration,
+            insert_limit,
         } = offer;
         let total = match duration {
             Some(_) => None,
@@ -231,6 +375,8 @@ impl<'e, E: Engine + ?Sized> Bench<'e, E> {
             writer_schedule: writer_rate.map(|rate| Schedule::new(start, rate, mix2(draw_seed, 2))),
             draw: &self.draw,
             inserts: &self.inserts,
+            insert_limit,
+            interrupted: self.interrupted,
             background_stop: AtomicBool::new(false),
             deadline: duration.and_then(|duration| start.checked_add(duration)),
             stall: StallClock::new(start),

@@ -1,7 +1,8 @@
 //! The search for the highest rate at which latencies keep to a limit.
 //!
 //! From a first rate it doubles until a trial fails, or halves until one holds, and then halves the
-//! distance between the best that held and the worst that failed. No threads.
+//! distance between the best that held and the worst that failed. A rate fails when its trial and the
+//! same once more do, so that one hiccup of the machine does not cap the search. No threads.
 
 use serde_json::{json, Value};
 
@@ -22,6 +23,8 @@ pub(crate) struct Search {
     lowest: u64,
     held: Option<u64>,
     failed: Option<u64>,
+    /// A trial at it failed, which is repeated.
+    doubted: Option<u64>,
 }
 
 impl Search {
@@ -32,11 +35,15 @@ impl Search {
             lowest: lowest.clamp(1, RATE_MAX),
             held: None,
             failed: None,
+            doubted: None,
         }
     }
 
     /// The rate to try next; `None` when it is found, or none is to be found.
     pub(crate) fn next(&self) -> Option<u64> {
+        if self.doubted.is_some() {
+            return self.doubted;
+        }
         match (self.held, self.failed) {
             (None, None) => Some(FIRST.max(self.lowest)),
             (Some(held), None) => (held < RATE_MAX).then(|| (held * 2).min(RATE_MAX)),
@@ -50,12 +57,15 @@ impl Search {
 
     /// A rate was tried.
     pub(crate) fn tried(&mut self, rate: u64, holds: bool) {
-        let known = if holds {
-            &mut self.held
+        if holds {
+            self.held = Some(rate);
+        } else if self.doubted != Some(rate) {
+            self.doubted = Some(rate);
+            return;
         } else {
-            &mut self.failed
-        };
-        *known = Some(rate);
+            self.failed = Some(rate);
+        }
+        self.doubted = None;
     }
 }
 
@@ -161,9 +171,28 @@ mod tests {
             assert!(found <= capable, "{found} of {capable}");
             let missed = capable - found;
             assert!(missed <= (capable / 20).max(1), "{found} of {capable}");
-            assert!(trials <= 20, "{trials} for {capable}");
+            assert!(trials <= 40, "{trials} for {capable}");
         }
         assert_eq!(find(u64::MAX, "p50=1ms", 10.0).0, Some(RATE_MAX));
+    }
+
+    #[test]
+    fn a_trial_that_fails_once_does_not_cap_the_search() {
+        let limit: LatencyLimit = "p50=1ms".parse().unwrap();
+        let mut search = Search::new(&limit, 10.0);
+        let (mut tried, mut hiccups) = (Vec::new(), 0);
+        while let Some(rate) = search.next() {
+            // Each rate above the first fails at its first trial.
+            let hiccup = rate > FIRST && !tried.contains(&rate);
+            search.tried(rate, rate <= 15_000 && !hiccup);
+            hiccups += u64::from(hiccup);
+            tried.push(rate);
+        }
+        let found = search.held.unwrap();
+        assert!((14_250..=15_000).contains(&found), "{found}: {tried:?}");
+        assert!(hiccups > 3, "{tried:?}");
+        // Twice, and not once more.
+        assert_eq!(tried.iter().filter(|rate| **rate == 16_000).count(), 2);
     }
 
     #[test]

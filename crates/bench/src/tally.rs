@@ -48,6 +48,8 @@ pub(crate) struct Tally {
     pub(crate) seen: Seen,
     /// Bytes of keys and values written.
     pub(crate) user_bytes: u64,
+    /// Inserts for which there was no room, and which wrote again what was inserted before.
+    pub(crate) inserts_again: u64,
     /// Operations by the second in which they ended.
     pub(crate) series: Series,
     /// The longest gap between completed writes that was measured.
@@ -69,6 +71,7 @@ impl Tally {
             found: 0,
             seen: Seen::default(),
             user_bytes: 0,
+            inserts_again: 0,
             series: Series::new(now),
             longest_stall: Duration::ZERO,
             waits: Waits::new()?,
@@ -86,6 +89,7 @@ impl Tally {
         self.seen.entries += other.seen.entries;
         self.seen.bytes += other.seen.bytes;
         self.user_bytes += other.user_bytes;
+        self.inserts_again += other.inserts_again;
         self.series.merge(&other.series);
         self.longest_stall = self.longest_stall.max(other.longest_stall);
         self.waits.merge(&other.waits)?;

@@ -50,11 +50,15 @@ pub(crate) struct Plan<'a, E: Engine + ?Sized> {
     pub(crate) draw: &'a Draw,
     /// Keys added beyond the N.
     pub(crate) inserts: &'a Inserts,
+    /// What it adds has indices below this.
+    pub(crate) insert_limit: u64,
     pub(crate) dispenser: Dispenser,
     /// When operations are due; `None`: each as soon as a thread is free.
     pub(crate) schedule: Option<Schedule>,
     /// The same for the further thread of `readwhilewriting`.
     pub(crate) writer_schedule: Option<Schedule>,
+    /// Ends the workload when it becomes true.
+    pub(crate) interrupted: Option<&'a AtomicBool>,
     /// Tells the further thread of `readwhilewriting` to end.
     pub(crate) background_stop: AtomicBool,
     pub(crate) deadline: Option<Instant>,
@@ -280,6 +284,20 @@ impl<'a, E: Engine + ?Sized> Worker<'a, E> {
         self.plan.engine.put(&self.key, &self.value)?;
         self.has_written(begin, 1, self.key.len() + self.value.len());
         Ok(())
+    }
+
+    /// Adds a key; where there is no room for more, one that was added is written again.
+    pub(crate) fn insert(&mut self, op: u64) -> Result<(), EngineError> {
+        let (plan, first) = (self.plan, self.plan.config.num);
+        if let Some(index) = plan.inserts.claim(plan.insert_limit) {
+            self.put(index, 0)?;
+            plan.inserts.done(index);
+            return Ok(());
+        }
+        self.tally.inserts_again += 1;
+        let added = plan.insert_limit.saturating_sub(first).max(1);
+        let index = first + below(self.version(op), added);
+        self.put(index, self.version(op))
     }
 
     fn merge(&mut self, op: u64) -> Result<(), EngineError> {

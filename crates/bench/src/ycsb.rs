@@ -57,12 +57,7 @@ impl<E: Engine + ?Sized> Worker<'_, E> {
                 let index = self.item(Distribution::Zipfian, hash);
                 self.put(index, self.version(op))
             }
-            Kind::Insert => {
-                let index = plan.inserts.claim();
-                self.put(index, 0)?;
-                plan.inserts.done(index);
-                Ok(())
-            }
+            Kind::Insert => self.insert(op),
             Kind::Scan => {
                 let entries = 1 + below(mix2(hash, op), SCAN_ENTRIES_MAX);
                 self.scan(self.item(Distribution::Zipfian, hash), entries as usize)

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -203,8 +203,27 @@ fn reads_find_what_was_filled_and_missing_keys_are_missing() {
 
 #[test]
 fn reading_an_empty_store_is_remarked_upon() {
-    let rows = run(&MapEngine::default(), config(&[Workload::ReadRandom]));
+    let list = [
+        Workload::ReadRandom,
+        Workload::ReadSeq,
+        Workload::ReadMissing,
+    ];
+    let rows = run(&MapEngine::default(), config(&list));
     assert!(rows[0].remark().unwrap().contains("found 0 of 3000"));
+    let all = rows[1].found_expected().unwrap();
+    assert_eq!(all, 3000 * rows[1].threads as u64);
+    assert!(rows[1].remark().unwrap().contains(&format!("0 of {all}")));
+    assert_eq!(rows[2].remark(), None);
+    let json = rows_to_json(&rows);
+    assert_eq!(
+        (&json[0]["found"], &json[0]["found_expected"]),
+        (&0.into(), &3000.into())
+    );
+    assert!(json[0]["remark"]
+        .as_str()
+        .unwrap()
+        .contains("fill the store first"));
+    assert!(json[2]["remark"].is_null());
 }
 
 #[test]
@@ -649,4 +668,73 @@ fn a_store_that_is_opened_again_has_a_row_and_what_it_had() {
     let json = &rows_to_json(std::slice::from_ref(&row))[0];
     assert!(json["close_seconds"].is_null() && json["open_seconds"].as_f64() > Some(0.0));
     assert!(rows_to_table(&[row]).contains("killed, open in 0.0"));
+}
+
+#[test]
+fn what_has_no_room_is_not_inserted_but_written_again_and_told() {
+    let engine = MapEngine::default();
+    let list = [Workload::FillSeq, Workload::YcsbD, Workload::YcsbD];
+    let config = Config {
+        keys: KeyFamily::Ycsb,
+        key_bytes: 24,
+        ..config(&list)
+    };
+    let num = config.num;
+    let bench = Bench::new(&engine, config).unwrap().inserting_at_most(20);
+    let rows = bench.run_all(&mut Silent).unwrap();
+    assert_eq!(bench.count(), num + 40);
+    assert_eq!(engine.map.lock().unwrap().len() as u64, num + 40);
+    for row in &rows[1..] {
+        assert_eq!(row.inserts_again, row.writes.calls - 20);
+        assert_eq!(row.found, row.read_ops);
+        let remark = row.remark().unwrap();
+        assert!(
+            remark.contains(&format!("{} of its inserts", row.inserts_again)),
+            "{remark}"
+        );
+    }
+    assert_eq!((rows[0].inserts_again, rows[0].remark()), (0, None));
+}
+
+#[test]
+fn a_warm_up_is_not_measured() {
+    let engine = MapEngine::default();
+    let list = [Workload::FillSeq, Workload::Overwrite];
+    let config = Config {
+        duration: Some(Duration::from_millis(20)),
+        ..config(&list)
+    };
+    let bench = Bench::new(&engine, config).unwrap();
+    let bench = bench.warming_up(Duration::from_secs(60));
+    let rows = bench.run_all(&mut Silent).unwrap();
+    assert_eq!(rows[0].warm_up, None);
+    let warm_up = rows[1].warm_up.unwrap();
+    // Nothing is read from any device: three windows.
+    assert!(
+        warm_up.steady && (0.06..30.0).contains(&warm_up.seconds),
+        "{warm_up:?}"
+    );
+    let measured = rows[0].ops + rows[1].ops;
+    let puts = engine.puts.load(Ordering::Relaxed);
+    assert!(puts > measured, "{puts} puts, {measured} of them measured");
+    let json = rows_to_json(&rows);
+    assert!(json[0]["warm_up_seconds"].is_null() && json[1]["warm_up_steady"] == true);
+    assert_eq!(json[1]["memory_share"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_workload_that_is_interrupted_keeps_what_it_did() {
+    let engine = MapEngine::default();
+    let config = Config {
+        duration: Some(Duration::from_secs(3600)),
+        ..config(&[Workload::FillSeq, Workload::Overwrite])
+    };
+    let interrupted = AtomicBool::new(false);
+    let bench = Bench::new(&engine, config).unwrap().until(&interrupted);
+    let fill = bench.run(0, &mut Silent).unwrap();
+    assert!(!fill.cut_short);
+    interrupted.store(true, Ordering::Relaxed);
+    let row = bench.run(1, &mut Silent).unwrap();
+    assert!(row.cut_short && row.seconds < 600.0, "{row:?}");
+    assert!(rows_to_json(&[row])[0]["cut_short"] == true);
 }

@@ -1,6 +1,7 @@
 //! The command line. Plain data; its doc comments are the help that users read.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,16 +18,19 @@ Examples:
   heliox get ./data fruit                   read it back
   heliox scan ./data --prefix fr --limit 10 list keys and values in key order
   heliox import ./data --format csv --key id people.csv
+  heliox import ./data --from rocksdb ./db  a store of RocksDB or LevelDB (and heliox export back)
   heliox stat ./data                        what the store holds and costs
   heliox check ./data                       verify every byte
   heliox scrub ./data                       verify what is in use, and mend what can be mended
   heliox backup ./data ./backups --keep 7   add a backup of it to a set, keep the last seven
   heliox verify ./backups                   prove the backups of the set
   heliox restore ./backups ./data2          make a store out of the newest one
+  heliox destroy ./data2 --yes              delete that store
   heliox create ./secret --key-file ./key   make an encrypted store; every command then takes the key
   heliox rotate-key ./secret --key-file ./key --new-key-file ./key2
   heliox bench --dir ./bench --workload fillrandom,readrandom --num 1M --json now.json
   heliox report now.json --html now.html    tables, and a page of plots
+  heliox herocks db_bench --db=./bench      a program made for RocksDB, on Heliox
   heliox report before.json now.json        what changed, and whether it exceeds the spread
 
 A key or a value that begins with a dash stands behind `--`: heliox put ./data -- -k -v
@@ -117,8 +121,22 @@ pub(crate) enum Command {
     /// The data is not written anew. What is written from now on is encrypted with a new data key.
     /// The old key still opens the backups that were made before.
     RotateKey(RotateKeyArgs),
-    /// Load rows of a file; durable when it exits; a missing keyspace is made
+    /// Delete a store that nobody uses, with all that is in it
+    ///
+    /// Its files, and the directory if nothing else is in it; devices become such that hold no store.
+    /// If this does not end, run it again.
+    Destroy(DestroyArgs),
+    /// Load rows of a file, or a store of LevelDB or RocksDB; durable when it exits
+    ///
+    /// Of a file: a missing keyspace is made. Of a store (--from): into new keyspaces, one for each
+    /// column family; a missing store is made; what was loaded is read back and compared. The source
+    /// is not changed. docs/migration.md.
     Import(ImportArgs),
+    /// Make a store of LevelDB or RocksDB out of what a store holds
+    ///
+    /// Into a new directory; read back and compared before it gets its name. --keyspace takes one
+    /// keyspace alone. docs/migration.md.
+    Export(ExportArgs),
     /// Measure; makes a missing store, otherwise uses it, in a keyspace of its own
     Bench(BenchArgs),
     /// Show results of bench or of bench-compare: as tables, and as a page of plots for a browser
@@ -128,6 +146,37 @@ pub(crate) enum Command {
     /// as better or worse where it exceeds the spread of both. The page is one file that needs nothing
     /// else: no network, no script.
     Report(ReportArgs),
+    /// Run a program that is linked with librocksdb 7.8, unchanged, on Heliox
+    ///
+    /// Needs HeRocks (`make herocks`), beside this program or where HELIOX_HEROCKS_DIR says. What is
+    /// supported and what is not: docs/herocks.md. Without --memory the store has what the program's block
+    /// caches and write buffers have together.
+    Herocks(DropInArgs),
+    /// Run a program that is linked with libleveldb 1.23, unchanged, on Heliox
+    ///
+    /// Needs `make heleveldb`, beside this program or where HELIOX_HELEVELDB_DIR says. What is supported and
+    /// what is not: docs/leveldb.md. Without --memory the store has what the program's block cache and two
+    /// write buffers have together.
+    Heleveldb(DropInArgs),
+}
+
+/// Run a program on Heliox.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DropInArgs {
+    /// Use LD_PRELOAD instead of the library path
+    #[arg(long)]
+    pub(crate) preload: bool,
+    /// Bytes on media of a store that the program makes [default: what is free less a reserve]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) capacity: Option<u64>,
+    /// Milliseconds of writes that a crash may cost; 0 hands each to the file before it returns
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=3_600_000))]
+    pub(crate) durability_ms: Option<u64>,
+    /// The program
+    pub(crate) program: OsString,
+    /// What it is given
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// Make a new store.
@@ -232,13 +281,13 @@ pub(crate) struct ScrubArgs {
     pub(crate) json: bool,
 }
 
-/// Add a backup to a set, or list the set.
+/// Add a backup to a set, list the set, or delete a backup of it.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct BackupArgs {
-    /// The directory of the store; with --list, of the set
+    /// The directory of the store; with --list and --delete, of the set
     pub(crate) dir: PathBuf,
     /// The directory of the set, for backups of this store only; made if missing
-    #[arg(value_name = "SET", required_unless_present = "list")]
+    #[arg(value_name = "SET", required_unless_present_any = ["list", "delete"])]
     pub(crate) set: Option<PathBuf>,
     /// Afterwards, keep the newest N backups only, the new one included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -246,6 +295,9 @@ pub(crate) struct BackupArgs {
     /// List the backups of the set in DIR: number, time, segments, bytes
     #[arg(long, conflicts_with_all = ["set", "keep"])]
     pub(crate) list: bool,
+    /// Delete backup N of the set in DIR; the others stay whole
+    #[arg(long, value_name = "N", conflicts_with_all = ["set", "keep", "list"])]
+    pub(crate) delete: Option<u64>,
 }
 
 /// Make a store out of a backup.
@@ -297,6 +349,16 @@ pub(crate) struct NewKeyArgs {
     pub(crate) new_key_command: Option<String>,
 }
 
+/// Delete a store.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DestroyArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// This is meant
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 /// What the rows of a file look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportFormat {
@@ -308,23 +370,69 @@ pub(crate) enum ImportFormat {
     Tsv,
 }
 
-/// Load rows of a file.
+/// Whose store it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// LevelDB.
+    Leveldb,
+    /// RocksDB.
+    Rocksdb,
+}
+
+impl Engine {
+    /// As it is written on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Engine::Leveldb => "leveldb",
+            Engine::Rocksdb => "rocksdb",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Engine::Leveldb => "LevelDB",
+            Engine::Rocksdb => "RocksDB",
+        })
+    }
+}
+
+/// Load rows of a file, or a store of another engine.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ImportArgs {
     /// The directory of the store
     pub(crate) dir: PathBuf,
     /// What the rows look like
-    #[arg(long)]
-    pub(crate) format: ImportFormat,
+    #[arg(long, required_unless_present = "from")]
+    pub(crate) format: Option<ImportFormat>,
     /// The field whose text is the key; the value is the row as a JSON object
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) key: String,
-    /// The file; - is the standard input
-    #[arg(default_value = "-")]
+    #[arg(long, value_name = "FIELD", required_unless_present = "from")]
+    pub(crate) key: Option<String>,
+    /// A whole store of this engine, instead of a file
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["format", "key", "strict"])]
+    pub(crate) from: Option<Engine>,
+    /// The file, - for the standard input; with --from, the directory of the store
+    #[arg(default_value = "-", value_name = "PATH")]
     pub(crate) file: PathBuf,
     /// Stop at the first malformed line instead of skipping it
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Drop what an import (--from) that did not end left, and begin anew
+    #[arg(long, requires = "from")]
+    pub(crate) again: bool,
+}
+
+/// Make a store of another engine.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExportArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    /// Whose store is made
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) to: Engine,
+    /// The directory of the new store; made, and may not be there
+    pub(crate) path: PathBuf,
 }
 
 /// Measure.

@@ -1,4 +1,4 @@
-//! `heliox backup`: adds a backup of a store to a set, or lists the set's backups.
+//! `heliox backup`: adds a backup of a store to a set, lists the set's backups, or deletes one.
 
 use std::path::Path;
 
@@ -11,8 +11,16 @@ use crate::open;
 use crate::output::{byte_bar, print_line, Output};
 use heliox_bench::size::{show_bytes, show_time};
 
-/// Makes a backup, or lists those there are.
+/// Makes a backup, lists those there are, or deletes one.
 pub(crate) fn run(args: &BackupArgs, shared: &Shared) -> Result<Outcome, Failure> {
+    if let Some(number) = args.delete {
+        Store::delete_backup(&args.dir, number)?;
+        print_line(&format!(
+            "deleted backup {number} of {}",
+            args.dir.display()
+        ))?;
+        return Ok(Outcome::Done);
+    }
     let Some(set) = &args.set else {
         return list(&args.dir);
     };

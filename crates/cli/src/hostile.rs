@@ -85,7 +85,7 @@ fn parse(words: &[OsString]) -> Result<Args, String> {
 fn import_of(words: &[OsString]) -> Result<(ImportArgs, Shared), String> {
     let Args { command, shared } = parse(words)?;
     match command {
-        Command::Import(args) => Ok((args, shared)),
+        Command::Import(args) if args.from.is_none() => Ok((args, shared)),
         other => Err(format!("no import: {other:?}")),
     }
 }

@@ -11,12 +11,15 @@ mod bench;
 mod check;
 mod create;
 mod delete;
+mod destroy;
+mod dropin;
 mod escape;
 mod exit;
 mod get;
 #[doc(hidden)]
 pub mod hostile;
 mod import;
+mod migrate;
 mod open;
 mod output;
 mod put;
@@ -51,15 +54,22 @@ fn run(args: &Args) -> Result<Outcome, Failure> {
         Command::Put(args) => put::run(args, shared),
         Command::Get(args) => get::run(args, shared),
         Command::Delete(args) => delete::run(args, shared),
+        Command::Destroy(args) => destroy::run(args),
         Command::Scan(args) => scan::run(args, shared),
         Command::Stat(args) => stat::run(args, shared),
         Command::Check(args) => check::run(args, shared),
         Command::Scrub(args) => scrub::run(args, shared),
         Command::Backup(args) => backup::run(args, shared),
         Command::Restore(args) => restore::run(args, shared),
+        Command::Herocks(args) => dropin::run(&dropin::HEROCKS, args, shared),
+        Command::Heleveldb(args) => dropin::run(&dropin::HELEVELDB, args, shared),
         Command::Verify(args) => verify::run(args, shared),
         Command::RotateKey(args) => rotate_key::run(args, shared),
-        Command::Import(args) => import::run(args, shared),
+        Command::Import(args) => match args.from {
+            Some(engine) => migrate::import(args, engine, shared),
+            None => import::run(args, shared),
+        },
+        Command::Export(args) => migrate::export(args, shared),
         Command::Bench(args) => bench::run(args, shared),
         Command::Report(args) => report::run(args),
     }

@@ -80,9 +80,18 @@ fn a_store_goes_through_backup_verify_and_restore() {
     assert!(message.contains("no backup 7"), "{message}");
     place.fails(2, &["backup", "STORE", text(&set), "--keep", "0"]);
     place.fails(2, &["backup", "STORE"]);
+    let said = place.ok(&["backup", "--delete", "1", text(&set)]);
+    assert!(said.starts_with("deleted backup 1 of "), "{said}");
+    let message = place.fails(2, &["backup", "--delete", "1", text(&set)]);
+    assert!(message.contains("no backup 1"), "{message}");
+    place.fails(2, &["backup", "STORE", text(&set), "--delete", "2"]);
+    assert_eq!(
+        place.ok(&["backup", "--list", text(&set)]).lines().count(),
+        1
+    );
     // Only the last stays.
     let said = place.ok(&["backup", "STORE", text(&set), "--keep", "1"]);
-    assert!(said.contains("removed 2 older backups"), "{said}");
+    assert!(said.contains("removed 1 older backups"), "{said}");
     assert!(place
         .ok(&["backup", "--list", text(&set)])
         .starts_with("3\t"));

@@ -220,3 +220,16 @@ fn flip_one_bit(dir: &std::path::Path, marker: &[u8]) -> bool {
     }
     false
 }
+
+#[test]
+fn a_store_is_destroyed_if_that_is_meant() {
+    let place = Place::with_store();
+    place.ok(&["put", "STORE", "fruit", "apple"]);
+    let said = place.fails(2, &["destroy", "STORE"]);
+    assert!(said.contains("--yes"), "{said}");
+    assert_eq!(place.ok(&["get", "STORE", "fruit"]), "apple\n");
+    assert_eq!(place.ok(&["destroy", "STORE", "--yes"]), "");
+    assert!(!place.store.exists());
+    let said = place.fails(2, &["destroy", "STORE", "--yes"]);
+    assert!(said.contains("holds no store"), "{said}");
+}

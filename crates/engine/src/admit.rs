@@ -23,7 +23,7 @@ const TAIL_WAIT: Duration = Duration::from_millis(100);
 
 /// Lets a write of so many bytes begin: waits for room in the tail and in the store.
 pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
-    core.check_open()?;
+    core.check_writable()?;
     if let Some(first) = core.log.failure() {
         return Err(Error::failed(&first.into()));
     }
@@ -38,6 +38,7 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
             }
             return Ok(());
         }
+        core.check_open()?;
         let now = environment.elapsed();
         if core.space.is_stuck(now) && core.is_full_for_good() {
             return Err(core.full());
@@ -107,7 +108,13 @@ pub(crate) fn acknowledge(core: &Core, seq: SeqNo, options: &WriteOptions) -> Re
     match options.durability.unwrap_or(core.settings.durability) {
         Durability::None => Ok(()),
         Durability::Sync if is(Canary::SyncSkipped) => Ok(()),
-        Durability::Sync => Ok(core.log.sync_to(seq)?),
+        Durability::Sync => {
+            core.log.sync_to(seq)?;
+            if core.log.ask_prepared() {
+                core.signals.upkeep.ring();
+            }
+            Ok(())
+        }
         Durability::Bounded { ms, bytes } => wait_for_bound(core, ms, bytes),
     }
 }

@@ -85,8 +85,7 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Starts the threads of a store.
-    pub(crate) fn start(core: &Arc<Core>) -> Result<Workers> {
-        let mut workers = Workers::default();
+    pub(crate) fn start(&mut self, core: &Arc<Core>) -> Result<()> {
         for (name, work) in [
             ("heliox-flush", flush_loop as fn(&Arc<Core>) -> Result<()>),
             ("heliox-gc", collect_loop),
@@ -99,7 +98,7 @@ impl Workers {
             let thread = thread.map_err(|e| {
                 Error::internal(format!("the thread {name} cannot be started: {e}"))
             })?;
-            workers.threads.push(thread);
+            self.threads.push(thread);
         }
         if core.events.has_listener() {
             // It knows the events alone: one that is stuck keeps nothing else.
@@ -109,9 +108,9 @@ impl Workers {
             thread.map_err(|e| {
                 Error::internal(format!("the thread heliox-events cannot be started: {e}"))
             })?;
-            workers.has_listener = true;
+            self.has_listener = true;
         }
-        Ok(workers)
+        Ok(())
     }
 
     /// Ends the threads and waits for them.
@@ -202,13 +201,16 @@ fn upkeep_loop(core: &Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// Divides memory, writes a checkpoint if one is due, lets dead large values go, sweeps. True if the
-/// sweep found something: there may be more.
+/// Divides memory, prepares a segment and writes a checkpoint if they are due, lets dead large values go,
+/// sweeps. True if the sweep found something: there may be more.
 pub(crate) fn upkeep_step(core: &Arc<Core>) -> Result<bool> {
     core.divide_memory();
+    let prepared = core.log.prepare_next();
+    core.counters.metadata_bytes_written.add(prepared);
     core.space.expect_checkpoint(core.index.memory_bytes());
-    if checkpoint_is_due(core) {
-        checkpoint_step(core)?;
+    if checkpoint_is_due(core) && checkpoint_step(core)? {
+        // Segments that it covers may go.
+        core.signals.gc.ring();
     }
     large::reap(core)?;
     sweep::step(core)
@@ -223,10 +225,10 @@ fn checkpoint_step(core: &Core) -> Result<bool> {
     }
 }
 
-/// A checkpoint is due when the log has grown so much that its cost is a small share, or when swept
-/// range deletes wait for one.
+/// A checkpoint is due when the log has grown so much that its cost is a small share, or when emptied
+/// segments or swept range deletes wait for one.
 fn checkpoint_is_due(core: &Core) -> bool {
-    if core.ranges.want_checkpoint(core.snapshots.oldest()) {
+    if core.space.wants_checkpoint() || core.ranges.want_checkpoint(core.snapshots.oldest()) {
         return true;
     }
     let index = core.index.memory_bytes();

@@ -18,7 +18,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::store::Store;
-use files::Watch;
+use files::{Files, Watch};
 use manifest::Manifest;
 use set::Set;
 
@@ -211,6 +211,32 @@ impl Store {
             },
         };
         Ok(listed.into_iter().map(info).collect())
+    }
+
+    /// Deletes one backup of a set, also one that is damaged, and the files that only it needed: the others
+    /// stay whole, also if this does not end. Then the backup is there, whole, or it is not, and files
+    /// that nobody needs may be left; the next deletion or backup takes them away. While another backup's
+    /// manifest cannot be read, all files stay. The number is given again if it was the newest.
+    ///
+    /// # Errors
+    /// `NotAStore` if there is no set, `Invalid` if it has no such backup, `StoreInUse` if a backup,
+    /// restore or verification uses it, and what the file system refuses.
+    pub fn delete_backup(set: impl AsRef<Path>, number: u64) -> Result<()> {
+        Store::delete_backup_with(set, number, &BackupOptions::new())
+    }
+
+    /// As [`Store::delete_backup`], watched. For tests.
+    ///
+    /// # Errors
+    /// As [`Store::delete_backup`].
+    #[doc(hidden)]
+    pub fn delete_backup_with(
+        set: impl AsRef<Path>,
+        number: u64,
+        options: &BackupOptions,
+    ) -> Result<()> {
+        let files = Files::new(options.watch.clone());
+        Set::open_alone(set.as_ref(), files)?.delete(number)
     }
 
     /// Makes a store in `dir` out of a backup of the set, the newest if `number` is none, and

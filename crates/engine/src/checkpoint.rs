@@ -46,8 +46,13 @@ pub(crate) fn run(core: &Core, pace: Pace, closing: bool) -> Result<()> {
     let Some(_one) = enter(core) else {
         return Ok(());
     };
+    if !closing && core.check_open().is_err() {
+        // The one that closes the store comes last.
+        return Ok(());
+    }
     core.log_bytes_at_checkpoint
         .store(core.log_bytes(), Ordering::Relaxed);
+    core.space.begin_checkpoint();
     let (cut_number, meta) = take_cut(core);
     let cut = meta.cut;
     // No attempt ever has the number of another: chunks that an unfinished one left, at whatever
@@ -99,6 +104,8 @@ pub(crate) fn close(core: &Core) -> Result<()> {
     core.log.end();
     drop(pass);
     core.sync()?;
+    // One that began before is through; none begins any more.
+    drop(enter(core));
     let is_covered = core.log.last_seq() <= core.checkpointed();
     let mut superblock = core.superblock.lock();
     if superblock.checkpoint.is_none() || !is_covered {
@@ -107,7 +114,7 @@ pub(crate) fn close(core: &Core) -> Result<()> {
     }
     let mut next = superblock.clone();
     next.generation += 1;
-    next.clean = true;
+    next.clean = !core.may_leave_orphans();
     core.write_superblock(&next)?;
     *superblock = next;
     Ok(())
@@ -217,7 +224,7 @@ fn publish(core: &Core, root: CheckpointRoot, oldest: Option<Birth>, closing: bo
     next.generation += 1;
     next.checkpoint = Some(root);
     next.cuts.clear();
-    next.clean = closing;
+    next.clean = closing && !core.may_leave_orphans();
     // Recovery may still read what was given back since the cut, so both count.
     let in_use = core.log.with_table(|table| {
         let used = table.iter().filter(|(_, s)| s.state != SegmentState::Free);

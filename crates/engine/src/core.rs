@@ -94,6 +94,8 @@ pub(crate) struct Core {
     pub(crate) first_value_id: u64,
     /// The run before did not end in order: large values without a head may be left.
     pub(crate) orphans_due: AtomicBool,
+    /// Large values of this run that have chunks and perhaps no head: under way, or failed.
+    pub(crate) large_unsure: AtomicU64,
     pub(crate) closed: AtomicBool,
     /// For a writer at the wall: the flow that makes room stands above `admit`.
     pub(crate) make_room: fn(&Core) -> Result<bool>,
@@ -135,8 +137,25 @@ impl Core {
         Ok(())
     }
 
+    /// As [`Core::check_open`], for what may change the store.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.settings.read_only {
+            true => Err(Error::read_only()),
+            false => Ok(()),
+        }
+    }
+
+    /// True if chunks of large values may lie in the log that have no head, and no sweep has looked.
+    pub(crate) fn may_leave_orphans(&self) -> bool {
+        self.large_unsure.load(Ordering::Acquire) > 0 || self.orphans_due.load(Ordering::Acquire)
+    }
+
     /// Makes everything so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
+        if self.settings.read_only {
+            return Ok(());
+        }
         // What is acknowledged from here on may miss this sync and owes one of its own.
         self.sync_due_ms.store(NO_SYNC_DUE, Ordering::SeqCst);
         Ok(self.log.sync()?)

@@ -221,6 +221,14 @@ impl Error {
         )
     }
 
+    /// The store was opened for reading alone.
+    pub(crate) fn read_only() -> Error {
+        Error::new(
+            ErrorKind::ReadOnly,
+            "the store was opened for reading alone (read_only); open it without that to change it",
+        )
+    }
+
     /// An earlier failure after which nothing is written any more.
     pub(crate) fn failed(cause: &Error) -> Error {
         if cause.kind() == ErrorKind::Failed {
@@ -281,6 +289,7 @@ fn kind_of_media(error: &MediaError) -> ErrorKind {
         MediaError::Failed { .. } => ErrorKind::Failed,
         MediaError::ShortDevice { .. } => ErrorKind::ShortDevice,
         MediaError::InUse { .. } => ErrorKind::StoreInUse,
+        MediaError::Closed { .. } => ErrorKind::Closed,
         MediaError::Unusable { .. } => ErrorKind::WrongDevice,
         MediaError::NoMemory { .. } => ErrorKind::Io,
         _ => ErrorKind::Internal,

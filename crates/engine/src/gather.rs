@@ -5,7 +5,7 @@
 //! apart is therefore copied, in the order of the keys, as collection copies what survives it. The next
 //! scan finds it in a few blocks; collection, which sorts what it moves, keeps it so.
 //!
-//! What it costs is bounded: a record is copied once, unless it is written again; only small ones, of
+//! What it costs is bounded: what lies together is not copied again; only small records are, of
 //! which a block holds several; only those that the first entries of an iteration led to, so that a scan
 //! of everything does not write everything; and only while collection has nothing to do and the tail
 //! has room. Copies are conditional on the entry, like all moves, and nothing waits for them.
@@ -75,9 +75,10 @@ pub(crate) fn run<'r>(
     core.signals.flush.ring();
 }
 
-/// True if there is room to spare, on media and in the tail.
+/// True if the store may be written, and there is room to spare, on media and in the tail.
 fn is_idle(core: &Core) -> bool {
-    core.log.failure().is_none()
+    !core.settings.read_only
+        && core.log.failure().is_none()
         && core.log.free_segments() > core.space.gc_goal()
         && core.log.unwritten_bytes() < core.settings.tail_limit_bytes / 2
 }

@@ -8,6 +8,7 @@
 //! sums agree (or every dead record was verified), and no snapshot needs it in place.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use heliox_format::ids::{Location, SegmentId, SeqNo};
 use heliox_format::limits::{CHUNK_BYTES, KEY_BYTES_MAX};
@@ -17,16 +18,16 @@ use heliox_log::append::NewRecord;
 use heliox_log::expiries::Expiries;
 use heliox_log::scan::Scanned;
 use heliox_log::segments::Segment;
-use heliox_log::Stream;
+use heliox_log::{LogError, Stream};
 use heliox_sync::atomic::Ordering;
 
 use crate::admit::keep_tail_small;
 use crate::canary::{is, Canary};
 use crate::checkpoint;
 use crate::core::{Asked, Core, Head};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::large;
-use crate::read::{hash_of, older_version, OwnedRecord};
+use crate::read::{hash_of, older_version, read_places, OwnedRecord};
 use crate::reap::{reap_known, reapable, remove_entry, Fate, TOMBSTONES_PER_BATCH};
 use crate::snapshots::DeadVersion;
 use crate::strangers::{heal_segment, is_even, mark_kept};
@@ -37,10 +38,10 @@ use crate::write::{append_and_install, Expect, Installed};
 const LOOKUPS: usize = 64;
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
-/// At the wall a checkpoint should free so many times what it writes.
-const CHECKPOINT_GAIN: u64 = 7;
 /// A victim that is collected for the sake of sharing a checkpoint gains this part of a segment.
 const GATHER_GAIN_DIVISOR: u64 = 8;
+/// Up to this part of an emptied segment's records are read one by one.
+const VERSIONS_PART: usize = 16;
 /// So much at the end of a segment may be free only because the next record did not fit.
 const UNFIT_BYTES: u64 = RECORD_HEADER_BYTES_MAX as u64 + KEY_BYTES_MAX as u64 + CHUNK_BYTES as u64;
 
@@ -57,6 +58,9 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     }
     let has_more = large::reap(core)?;
     let waiting = retire_empty(core)?;
+    if core.space.ask_checkpoint(waiting.for_checkpoint) {
+        core.signals.upkeep.ring();
+    }
     if waiting.retired > 0 {
         return Ok(true);
     }
@@ -131,13 +135,12 @@ struct Waiting {
 /// much beside what it frees, there is room for what is moved meanwhile, and that is less than what
 /// it gains.
 fn gather_victim(core: &Core, waiting: &Waiting) -> Option<SegmentId> {
-    let segment_bytes = core.log.geometry().segment_bytes;
-    let freed = waiting.for_checkpoint * segment_bytes;
-    let is_cheap = freed >= core.index.memory_bytes() * CHECKPOINT_GAIN;
+    let is_cheap = core.space.is_worth_checkpoint(waiting.for_checkpoint);
     if is_cheap || core.log.free_segments() <= core.space.checkpoint_floor() {
         return None;
     }
-    let (id, segment, _) = best_victim(core, None, None, segment_bytes / GATHER_GAIN_DIVISOR)?;
+    let least = core.log.geometry().segment_bytes / GATHER_GAIN_DIVISOR;
+    let (id, segment, _) = best_victim(core, None, None, least)?;
     is_durable(core, &segment).then_some(id)
 }
 
@@ -185,7 +188,11 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
         // Chunks of a large value go with its head, which therefore must be read before it goes.
         if !agree || segment.heads || is_read(core, id) {
             // Verifying may give a stranger its entry back: then the next step retires it.
-            collect(core, id)?;
+            let is_known = agree && !segment.heads;
+            match is_known.then(|| harvest_versions(core, id, &segment)) {
+                Some(Some(harvest)) => move_out(core, id, harvest)?,
+                _ => collect(core, id)?,
+            }
             if is_read(core, id) || !agree && heal_segment(core, id)? {
                 continue;
             }
@@ -208,8 +215,7 @@ fn copies(core: &Core) -> HashMap<SegmentId, u32> {
 /// that it is no gain.
 fn gain(core: &Core, segment: &Segment, expired: u32, copies: Option<&u32>) -> u64 {
     let segment_bytes = core.log.geometry().segment_bytes;
-    let copies = u64::from(copies.copied().unwrap_or(0));
-    let copied_bytes = segment.used_bytes * copies / u64::from(segment.records.max(1));
+    let copied_bytes = segment.mean_bytes(copies.copied().unwrap_or(0));
     // Of the live ones as many as of all.
     let lasting = u64::from(segment.records.saturating_sub(expired));
     let live_bytes = segment.live_bytes() * lasting / u64::from(segment.records.max(1));
@@ -226,9 +232,12 @@ fn gain(core: &Core, segment: &Segment, expired: u32, copies: Option<&u32>) -> u
 
 /// True if a snapshot may need something in the segment that the index does not know.
 fn is_read(core: &Core, id: SegmentId) -> bool {
+    core.snapshots.has_noted(id) || core.snapshots.has_copies(places(core, id))
+}
+
+fn places(core: &Core, id: SegmentId) -> Range<Location> {
     let geometry = core.log.geometry();
-    let places = geometry.location(geometry.start(id))..geometry.location(geometry.end(id));
-    core.snapshots.has_noted(id) || core.snapshots.has_copies(places)
+    geometry.location(geometry.start(id))..geometry.location(geometry.end(id))
 }
 
 /// The segment whose collection gains most for its cost: much garbage, and old, so that what is
@@ -463,6 +472,10 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
     let why = match core.ahead.take(&core.log, id, &segment) {
         Ok(scanner) if scanner.birth() == segment.birth => Ok(scanner),
         Ok(_) => Err("its header is of another life".to_owned()),
+        Err(LogError::Ended) => {
+            core.snapshots.put_back(id, notes.into_values());
+            return Err(Error::closed());
+        }
         Err(error) => Err(error.to_string()),
     };
     let mut scanner = match why {
@@ -509,6 +522,29 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
         quarantine(core, id, &segment, &damage)?;
     }
     Ok(harvest)
+}
+
+/// As [`harvest`], of an emptied segment: what snapshots may read of it, without the rest. None if that is
+/// too much to be read one by one, or cannot be read.
+fn harvest_versions(core: &Core, id: SegmentId, segment: &Segment) -> Option<Harvest> {
+    let notes = core.snapshots.take_noted(id);
+    let copies = core.snapshots.copies_at(places(core, id));
+    let noted = notes.iter().map(|note| (note.location, *note));
+    let versions: Vec<(Location, DeadVersion)> = noted.chain(copies).collect();
+    let is_few = versions.len() <= segment.records as usize / VERSIONS_PART;
+    let locations: Vec<Location> = versions.iter().map(|(at, _)| *at).collect();
+    // What cannot be read is met again where all of the segment is.
+    let read = || read_places(core, &locations, OwnedRecord::of);
+    let records = is_few.then(|| read().into_iter().collect::<Option<Vec<_>>>());
+    let Some(records) = records.flatten() else {
+        core.snapshots.put_back(id, notes.into_iter());
+        return None;
+    };
+    let mut harvest = Harvest::default();
+    for ((_, dead), record) in versions.into_iter().zip(records) {
+        sort_out_dead(core, &mut harvest, Some(dead), record);
+    }
+    Some(harvest)
 }
 
 /// Leaves a damaged segment in place: what can be read of it is moved, the rest stays reported.

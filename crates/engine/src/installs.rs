@@ -226,10 +226,10 @@ fn apply_in_order(target: Target<'_>, order: &[u32], missed: &mut Vec<SeqNo>) ->
             };
             match install(target, &key, new, record.displaced())? {
                 Fit::Exact => {}
-                Fit::Among => take_swept_twin(target, &key, new.location)?,
-                Fit::Beside => install_beside(target, &key, new)?,
+                Fit::Among => take_swept_twin(target, &key, record)?,
+                Fit::Beside => install_beside(target, &key, new, record.seq)?,
                 Fit::Missed(old) if take_strangers_entry(target, old)? => {
-                    install_beside(target, &key, new)?;
+                    install_beside(target, &key, new, record.seq)?;
                 }
                 Fit::Missed(_) => {
                     install_over_lost(target, &key, new)?;
@@ -318,8 +318,8 @@ fn install_over_lost(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> R
 
 /// Installs a record that found no entry of its own, where there may be one now: it is another key's,
 /// or the image has an entry of the key itself that was swept away later, without a record.
-fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Result<()> {
-    let action = match swept_entry(target, key, new.location)? {
+fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry, at: SeqNo) -> Result<()> {
+    let action = match swept_entry(target, key, at)? {
         Some(old) => Action::Replace { old, new },
         None => Action::Insert(new),
     };
@@ -328,28 +328,29 @@ fn install_beside(target: Target<'_>, key: &PreparedKey<'_>, new: Entry) -> Resu
 
 /// Takes away the entry of a key's older record where the newer one took another key's entry: the
 /// older had been swept away by then, without a record.
-fn take_swept_twin(target: Target<'_>, key: &PreparedKey<'_>, new: Location) -> Result<()> {
-    let Some(old) = swept_entry(target, key, new)? else {
+fn take_swept_twin(target: Target<'_>, key: &PreparedKey<'_>, record: &TailRecord) -> Result<()> {
+    let Some(old) = swept_entry(target, key, record.seq)? else {
         return Ok(());
     };
     let remove = |_: &[Entry]| (Action::Remove { old }, ());
     Ok(target.index.update(key, target.source, remove)?)
 }
 
-/// The entry of a record of this very key, but for the one at `new`: noted as swept.
-fn swept_entry(
-    target: Target<'_>,
-    key: &PreparedKey<'_>,
-    new: Location,
-) -> Result<Option<Location>> {
+/// The entry of a record of this very key that is older than `at`: noted as swept.
+///
+/// A younger one is not what the entry means, but took its place: in a segment that was given back after
+/// the checkpoint and used again. What was swept is never there any more, since its segment is not given
+/// back before a checkpoint knows of the sweep.
+fn swept_entry(target: Target<'_>, key: &PreparedKey<'_>, at: SeqNo) -> Result<Option<Location>> {
     let mut swept = None;
     let mut buf = ReadBuf::default();
     let matches = target.index.lookup(key);
-    for entry in matches.iter().filter(|entry| entry.location != new) {
+    for entry in matches.iter() {
         match target.log.read(entry.location, &mut buf) {
             Ok(Some(found)) => {
                 let record = found.record;
-                if record.key == key.key() && record.header.keyspace == key.keyspace() {
+                let is_of_key = record.key == key.key() && record.header.keyspace == key.keyspace();
+                if is_of_key && record.seq < at {
                     swept = Some(entry.location);
                 }
             }

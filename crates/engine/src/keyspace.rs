@@ -5,6 +5,7 @@ use std::sync::Arc;
 use heliox_format::ids::KeyspaceId;
 use heliox_index::Direction;
 
+use crate::approximate;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspaces::KeyspaceState;
@@ -39,9 +40,11 @@ impl std::fmt::Debug for Keyspace {
 /// How many keys and bytes a range holds, roughly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Approximate {
-    /// Keys, tombstones not yet swept included. Off by at most about one index leaf at each end.
+    /// Keys. Exact if there are few, at most 256; else tombstones not yet swept are included, and it is off
+    /// by at most about one index leaf at each end.
     pub count: u64,
-    /// Bytes on media: the count times the store's mean record.
+    /// Bytes: of the keys and values themselves where they are few; else on media, the count times the
+    /// store's mean record.
     pub bytes: u64,
 }
 
@@ -75,8 +78,8 @@ impl Keyspace {
             chunks,
         };
         let put = write::put(&self.core, self.id(), key, stored, options);
-        if let (Err(why), Some(_)) = (&put, chunks) {
-            large::withdraw_refused(&self.core, stored.bytes, why)?;
+        if chunks.is_some() {
+            large::settle(&self.core, stored.bytes, put.as_ref().err())?;
         }
         put
     }
@@ -164,6 +167,25 @@ impl Keyspace {
         self.modify(key.as_ref(), &mut |old| Ok(Some(change(old.as_deref()))))
     }
 
+    /// As [`Keyspace::update`], but `change` may also decide to leave things as they are: with `None`
+    /// nothing is written. True if something was.
+    ///
+    /// # Errors
+    /// As [`Keyspace::update`].
+    pub fn update_if(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<Option<Vec<u8>>>,
+    ) -> Result<bool> {
+        let mut changed = false;
+        self.modify(key.as_ref(), &mut |old| {
+            let next = change(old.as_deref());
+            changed = next.is_some();
+            Ok(next)
+        })?;
+        Ok(changed)
+    }
+
     /// Merges an operand into the value of `key` by the store's merge operator, atomically.
     ///
     /// # Errors
@@ -193,14 +215,27 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`]; `Full` while thousands of range deletes wait for their sweep.
     pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_range_with(from, to, &WriteOptions::new())
+    }
+
+    /// As [`Keyspace::delete_range`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_range`]; `Invalid` for options out of bounds.
+    pub fn delete_range_with(
+        &self,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
-        self.check(None)?;
+        self.check(Some(options))?;
         write::check_sizes(from, to.len())?;
         write::check_sizes(to, 0)?;
         if from >= to {
             return Ok(());
         }
-        range_delete::run(&self.core, self.id(), from, Some(to), &WriteOptions::new())
+        range_delete::run(&self.core, self.id(), from, Some(to), options)
     }
 
     /// Takes away every key that starts with `prefix`, as [`Keyspace::delete_range`].
@@ -208,17 +243,23 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::delete_range`].
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_prefix_with(prefix, &WriteOptions::new())
+    }
+
+    /// As [`Keyspace::delete_prefix`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_range_with`].
+    pub fn delete_prefix_with(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let prefix = prefix.as_ref();
-        self.check(None)?;
+        self.check(Some(options))?;
         write::check_sizes(prefix, 0)?;
         let end = prefix_end(prefix);
-        range_delete::run(
-            &self.core,
-            self.id(),
-            prefix,
-            end.as_deref(),
-            &WriteOptions::new(),
-        )
+        range_delete::run(&self.core, self.id(), prefix, end.as_deref(), options)
     }
 }
 
@@ -270,17 +311,30 @@ impl Keyspace {
         value
     }
 
-    /// The values of many keys, their records read in one batch.
+    /// The values of many keys, their records read in one batch. Each is as of some moment of the call;
+    /// [`Keyspace::multi_get_at`] gives all as of one.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.check(None)?;
-        for key in keys {
-            write::check_sizes(key.as_ref(), 0)?;
-        }
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        crate::multi_get::run(&self.core, self.id(), &keys)
+        self.read_many(keys, View::Latest)
+    }
+
+    /// The values that many keys had when the snapshot was taken: all as of one moment.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_at`].
+    pub fn multi_get_at<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        snapshot: &Snapshot,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let guard = self.guard_of(snapshot)?;
+        self.core.check_open()?;
+        let values = self.read_many(keys, View::At(guard.seq()));
+        guard.check_readable()?;
+        values
     }
 
     /// True if `key` has a value.
@@ -309,19 +363,18 @@ impl Keyspace {
         }
     }
 
-    /// How much is in `[from, to)`, from the index alone.
+    /// How much is in `[from, to)`: by the index alone, at about 50 ns for each 1,000 keys. Where it says
+    /// that there are at most 256, the keys are counted as an iteration counts them: it reads their records,
+    /// and those beside them in the same leaf of the index, 1,000 or more for a keyspace that has no leaf of
+    /// its own. Deleted keys that are not swept yet make few look like many.
     ///
     /// # Errors
-    /// `UnknownKeyspace` after a drop.
+    /// `UnknownKeyspace` after a drop; a device error.
     pub fn approximate(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<Approximate> {
         self.check(None)?;
-        let internal = |key: &[u8]| [&self.id().0.to_be_bytes()[..], key].concat();
-        let (from, to) = (internal(from.as_ref()), internal(to.as_ref()));
-        let count = self.core.index.approximate_count(&from, Some(&to));
-        Ok(Approximate {
-            count,
-            bytes: count * self.core.mean_record_bytes(),
-        })
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let (count, bytes) = approximate::run(&self.core, self.id(), from, to)?;
+        Ok(Approximate { count, bytes })
     }
 
     /// The keyspace's name.
@@ -348,6 +401,14 @@ impl Keyspace {
         }
         snapshot.0.check_readable()?;
         Ok(&snapshot.0)
+    }
+
+    fn read_many<K: AsRef<[u8]>>(&self, keys: &[K], view: View) -> Result<Vec<Option<Vec<u8>>>> {
+        for key in keys {
+            write::check_sizes(key.as_ref(), 0)?;
+        }
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        crate::multi_get::run(&self.core, self.id(), &keys, view)
     }
 
     fn read(&self, key: &[u8], view: View, offset: u64, len: u64) -> Result<Option<Vec<u8>>> {
@@ -443,8 +504,8 @@ impl Keyspace {
                 }
             })
         });
-        if let (Err(why), Some(stored)) = (&modified, unused) {
-            large::withdraw_refused(core, &stored, why)?;
+        if let Some(stored) = unused {
+            large::settle(core, &stored, modified.as_ref().err())?;
         }
         modified
     }

@@ -78,6 +78,7 @@ pub(crate) fn store<'v>(
     }
     // All of it or nothing.
     admit(core, Wish::Data, value.len())?;
+    core.large_unsure.fetch_add(1, Ordering::AcqRel);
     let since = core.log.user_appended_bytes();
     let head = Head {
         id: core.next_value_id.fetch_add(1, Ordering::Relaxed),
@@ -86,6 +87,7 @@ pub(crate) fn store<'v>(
     let written = store_chunks(core, keyspace, key, value, head);
     if written.as_ref().is_err_and(|e| is_refusal(core, e)) {
         forget(core, head)?;
+        settled(core);
     }
     written?;
     let bytes = head.len_bytes;
@@ -119,6 +121,12 @@ pub(crate) fn load(core: &Core, record: &Record<'_>) -> Result<Option<Vec<u8>>> 
     let mut value = Vec::new();
     let is_whole = load_range(core, record, 0, u64::MAX, &mut value)?;
     Ok(is_whole.then_some(value))
+}
+
+/// How long a record's value is; reads nothing.
+pub(crate) fn len_bytes(record: &Record<'_>) -> u64 {
+    let head = Head::decode(record.value).filter(|_| record.header.chunked);
+    head.map_or(record.value.len() as u64, |head| head.len_bytes)
 }
 
 /// Where bytes `offset..offset + len` of so many are, fewer at the end.
@@ -255,17 +263,29 @@ fn is_refusal(core: &Core, error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Full | ErrorKind::OverBudget) && core.log.failure().is_none()
 }
 
-/// Deletes the chunks of a value whose head was not written in the end.
-pub(crate) fn withdraw(core: &Core, stored: &[u8]) -> Result<()> {
-    Head::decode(stored).map_or(Ok(()), |head| forget(core, head))
+/// A value that [`store`] wrote chunks of has its head, or lost its chunks.
+pub(crate) fn settled(core: &Core) {
+    core.large_unsure.fetch_sub(1, Ordering::AcqRel);
 }
 
-/// As [`withdraw`], if this is why the head was refused.
-pub(crate) fn withdraw_refused(core: &Core, stored: &[u8], why: &Error) -> Result<()> {
-    match is_refusal(core, why) {
-        true => withdraw(core, stored),
-        false => Ok(()),
+/// Deletes the chunks of a value whose head was not written in the end.
+pub(crate) fn withdraw(core: &Core, stored: &[u8]) -> Result<()> {
+    if let Some(head) = Head::decode(stored) {
+        forget(core, head)?;
+        settled(core);
     }
+    Ok(())
+}
+
+/// After the write of a head: the chunks go if it was refused, and this is why. After any other failure
+/// nobody knows whether it was written, and the next run looks.
+pub(crate) fn settle(core: &Core, stored: &[u8], failed: Option<&Error>) -> Result<()> {
+    match failed {
+        None => settled(core),
+        Some(why) if is_refusal(core, why) => withdraw(core, stored)?,
+        Some(_) => {}
+    }
+    Ok(())
 }
 
 /// Deletes the chunks of a value that nobody can read any more.

@@ -33,6 +33,7 @@
 
 mod admit;
 mod ahead;
+mod approximate;
 mod background;
 mod backup;
 mod batch;

@@ -155,7 +155,7 @@ pub trait MergeOperator: Send + Sync {
     fn name(&self) -> &str;
 
     /// The new value of `key` from its present one (`None`: the key is absent) and the operand;
-    /// `None` deletes the key.
+    /// `None` refuses the operand, and the merge fails.
     fn merge(&self, key: &[u8], base: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>>;
 }
 
@@ -165,6 +165,7 @@ pub trait MergeOperator: Send + Sync {
 #[derive(Clone)]
 pub struct Options {
     create_if_missing: bool,
+    read_only: bool,
     durability: Durability,
     devices: Vec<PathBuf>,
     volumes: Vec<Arc<dyn Media>>,
@@ -187,6 +188,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             create_if_missing: true,
+            read_only: false,
             durability: Durability::default(),
             devices: Vec::new(),
             volumes: Vec::new(),
@@ -220,6 +222,18 @@ impl Options {
     #[must_use]
     pub fn create_if_missing(mut self, create: bool) -> Options {
         self.create_if_missing = create;
+        self
+    }
+
+    /// Open for reading alone: not a byte of the store's files is written, so that they need no right to
+    /// write and may lie on a file system that is mounted read-only. Others may have it open in the same way
+    /// meanwhile, nobody to write. Default: false. What would change the store is `ReadOnly` then, also
+    /// [`Store::scrub`](crate::Store::scrub) and [`Store::checkpoint`](crate::Store::checkpoint); a store
+    /// that is not there is not made. What a run that did not end in order has left is replayed with every
+    /// such open; there are no background threads, and so no scrub.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Options {
+        self.read_only = read_only;
         self
     }
 
@@ -393,6 +407,7 @@ impl fmt::Debug for Options {
         let volumes: Vec<String> = self.volumes.iter().map(|v| v.describe()).collect();
         f.debug_struct("Options")
             .field("create_if_missing", &self.create_if_missing)
+            .field("read_only", &self.read_only)
             .field("durability", &self.durability)
             .field("devices", &self.devices)
             .field("volumes", &volumes)
@@ -415,6 +430,7 @@ impl fmt::Debug for Options {
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) create_if_missing: bool,
+    pub(crate) read_only: bool,
     pub(crate) durability: Durability,
     pub(crate) devices: Vec<PathBuf>,
     /// Volumes given directly; `dir` and `devices` are then not used.
@@ -469,7 +485,8 @@ impl Options {
         let master_key = self.encryption.as_ref().map(KeySource::read).transpose()?;
         let tail_limit_bytes = (memory_budget_bytes / 8).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
         Ok(Settings {
-            create_if_missing: self.create_if_missing,
+            create_if_missing: self.create_if_missing && !self.read_only,
+            read_only: self.read_only,
             durability: self.durability.validate()?,
             devices: self.devices.clone(),
             volumes: self.volumes.clone(),
@@ -484,7 +501,7 @@ impl Options {
             io: self.io,
             scrub_period_secs: self.scrub_period_secs,
             listener: self.listener.clone(),
-            background: self.background,
+            background: self.background && !self.read_only,
             fingerprint_bits: self.fingerprint_bits,
             hash_seed: self.hash_seed,
             environment: Environment::new(self.simulation.clone()),

@@ -402,8 +402,7 @@ pub(crate) fn fetch_many(core: &Core, heads: &[Head]) -> Vec<Result<Option<Owned
     heads.iter().zip(records).map(of).collect()
 }
 
-/// Reads the records of those numbers with one submission, without the values of users. Where that
-/// fails, they stay unknown.
+/// As [`read_places`], of the records of those numbers, without the values of users.
 fn read_missing(
     core: &Core,
     missing: &[usize],
@@ -411,14 +410,26 @@ fn read_missing(
     records: &mut [Option<OwnedRecord>],
 ) {
     let locations: Vec<Location> = missing.iter().map(|n| place(*n)).collect();
-    // Whoever asks reads those that are left one by one, and meets the error there.
+    let read = read_places(core, &locations, OwnedRecord::without_value);
+    missing.iter().zip(read).for_each(|(n, r)| records[*n] = r);
+}
+
+/// Reads what lies at those places with one submission, copied by `copy`; none where that fails: whoever
+/// asks reads what is left in another way, and meets the error there.
+pub(crate) fn read_places(
+    core: &Core,
+    locations: &[Location],
+    copy: impl Fn(&Record<'_>) -> OwnedRecord,
+) -> Vec<Option<OwnedRecord>> {
+    let mut records = vec![None; locations.len()];
     let _ = with_read_buf(|buf| {
-        core.log.read_many(&locations, buf, &mut |i, found| {
-            if let Ok(Some(found)) = found {
-                records[missing[i]] = Some(OwnedRecord::without_value(&found.record));
+        core.log.read_many(locations, buf, &mut |i, found| {
+            if let (Some(slot), Ok(Some(found))) = (records.get_mut(i), found) {
+                *slot = Some(copy(&found.record));
             }
         })
     });
+    records
 }
 
 /// True if the place's segment began after the index was asked: what was read there since may be of

@@ -13,14 +13,14 @@ use heliox_format::bytes::Reader;
 use heliox_format::checkpoint::{CheckpointMeta, RangeEntry, SegmentEntry};
 use heliox_format::ids::{Birth, Incarnation, Location, SegmentId, SeqNo};
 use heliox_format::limits::BIRTH_MAX;
-use heliox_format::record::RecordKind;
+use heliox_format::record::{RecordKind, Settles};
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{Cut, Superblock};
 use heliox_index::{Index, IndexOptions};
 use heliox_log::geometry::LogGeometry;
 use heliox_log::scan::{find_segment_headers, HeaderState};
 use heliox_log::segments::{SegmentState, SegmentTable};
-use heliox_log::sums::weight;
+use heliox_log::sums::{weight, Settlement};
 use heliox_log::{Log, LogOptions};
 use heliox_media::Media;
 use heliox_sync::thread;
@@ -283,6 +283,7 @@ fn bare_entry(
         first_seq,
         last_seq,
         used_bytes: geometry.segment_bytes,
+        packed_bytes: 0,
         records: 0,
         displaced: 0,
         displaced_sum: 0,
@@ -328,6 +329,8 @@ struct Account {
     has_removals: bool,
     /// Up to the end of its last record; 0 without one.
     used_bytes: u32,
+    /// What its records take.
+    packed_bytes: u64,
 }
 
 /// A batch whose commit was not met yet.
@@ -349,6 +352,8 @@ struct Replay<'a> {
     records: u64,
     /// By segment.
     accounts: Vec<Account>,
+    /// What records settled, and their orders. Hardly ever any.
+    settled: Vec<(Settles, SeqNo)>,
     batches: BTreeMap<u64, OpenBatch>,
     installs: Installs,
     threads: usize,
@@ -359,6 +364,7 @@ struct Replayed {
     last: SeqNo,
     records: u64,
     accounts: Vec<Account>,
+    settled: Vec<(Settles, SeqNo)>,
     damage: Vec<String>,
     bytes_read: u64,
 }
@@ -381,6 +387,7 @@ impl<'a> Replay<'a> {
             loaded,
             records: 0,
             accounts: vec![Account::default(); geometry.segments as usize],
+            settled: Vec::new(),
             batches: BTreeMap::new(),
             installs: Installs::new(shares.batch_bytes),
             threads: shares.threads,
@@ -461,6 +468,7 @@ impl<'a> Replay<'a> {
         account.heads |= record.chunked;
         // What lies beyond the last record that counts is none of the segment's content.
         account.used_bytes = record.end;
+        account.packed_bytes += record.packed_bytes(&self.geometry);
         match (record.what, whole) {
             (What::Whole, Some(whole)) => self.apply_whole(record.location, whole),
             (What::Whole | What::Idle, _) => Ok(()),
@@ -482,6 +490,9 @@ impl<'a> Replay<'a> {
             }
             (None, RecordKind::RangeDelete) => self.range_delete(&record),
             (None, RecordKind::Keyspace) => self.keyspace(&record),
+            (None, RecordKind::Put | RecordKind::Tombstone) => {
+                self.install_whole(location, &record, &mut Vec::new())
+            }
             (None, _) => Ok(()),
         }
     }
@@ -520,12 +531,24 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         let mut keys = Vec::new();
-        members.iter().try_for_each(|(location, member)| {
-            keys.clear();
-            let record = self.reader.member(*location, &member.record(), &mut keys);
-            self.account_sums(&record);
-            self.install(&record, &keys)
-        })
+        members
+            .iter()
+            .try_for_each(|(location, member)| self.install_whole(*location, member, &mut keys))
+    }
+
+    fn install_whole(
+        &mut self,
+        location: Location,
+        record: &OwnedRecord,
+        keys: &mut Vec<u8>,
+    ) -> Result<()> {
+        keys.clear();
+        if let Some(settles) = record.header.settles {
+            self.settled.push((settles, record.seq));
+        }
+        let record = self.reader.member(location, &record.record(), keys);
+        self.account_sums(&record);
+        self.install(&record, keys)
     }
 
     /// Puts the record in line for the index, unless the image has its effect already.
@@ -606,6 +629,7 @@ impl<'a> Replay<'a> {
             last: self.last.max(self.orders.youngest),
             records: self.records,
             accounts: self.accounts,
+            settled: self.settled,
             damage: self.damage,
             bytes_read: self.reader.bytes_read(),
         }
@@ -656,6 +680,7 @@ fn final_table(
         segment.heads |= account.heads;
         segment.untold_heads |= account.heads;
         if account.records > 0 {
+            segment.packed_bytes += account.packed_bytes;
             segment.used_bytes = account.used_bytes.into();
         }
     }
@@ -669,6 +694,9 @@ fn final_table(
         table.get_mut(segment.id).voided = true;
     }
     restore_settled(geometry, loaded, &mut table);
+    for (settles, at) in &done.settled {
+        settle_again(geometry, &mut table, *settles, *at);
+    }
     let mut live: Vec<u32> = vec![0; geometry.segments as usize];
     loaded.index.for_each_entry(&mut |entry| {
         if let Some(id) = geometry.segment_at(entry.location) {
@@ -685,6 +713,23 @@ fn final_table(
     }
     debug_assert!(table.iter().all(|(_, s)| s.state != SegmentState::Open));
     table
+}
+
+/// What a record of the tail settled, unless its segment was used again since or a checkpoint knows.
+fn settle_again(geometry: &LogGeometry, table: &mut SegmentTable, settles: Settles, at: SeqNo) {
+    let Some(id) = geometry.segment_at(settles.location) else {
+        return;
+    };
+    let seq = table.get(id).first_seq;
+    if seq <= at {
+        let (location, difference) = (settles.location, settles.difference);
+        let settlement = Settlement {
+            location,
+            seq,
+            difference,
+        };
+        table.settle(id, &settlement, at);
+    }
 }
 
 /// Those of the checkpoint, as far as their segments are in the life that it knew.

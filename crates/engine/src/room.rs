@@ -18,6 +18,7 @@ pub(crate) fn make_room(core: &Core) -> Result<bool> {
     let space = &core.space;
     space.begin_look(core.settings.environment.elapsed());
     space.expect_checkpoint(core.index.memory_bytes());
+    space.expect_live(core.live_bytes());
     let held = core.pins.held();
     let made = match collect_or_sweep(core) {
         // No failure of the store: deletes may still make some.

@@ -8,12 +8,13 @@
 //!   that the unfinished one has labelled, and goes on.
 //! - At every moment one superblock copy is whole: the copies are written one after the other, each
 //!   durable before the next is touched, and the damaged or older one is written first.
-//! - While a store is open its files and devices are locked; a second open is refused. Volumes given
-//!   directly are the caller's to guard.
+//! - While a store is open its files and devices are locked; a second open is refused, unless both only
+//!   read: then nothing here writes. Volumes given directly are the caller's to guard.
 //!
 //! Threads: any; superblock writes take turns.
 
 mod create;
+pub(crate) mod destroy;
 mod heads;
 pub(crate) mod keys;
 mod manifest;
@@ -32,13 +33,13 @@ use heliox_format::label::{Label, HEAD_BYTES};
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_format::superblock::{Superblock, CUTS_MAX, SUPERBLOCK_OFFSETS};
 use heliox_log::geometry::LogGeometry;
-use heliox_media::{IoKind, Media, StripedMedia};
+use heliox_media::{FileMedia, IoKind, Media, StripedMedia};
 use heliox_sync::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Settings;
 pub(crate) use heads::Head;
-use manifest::{Intent, Making, Manifest, MANIFEST_NAME};
+use manifest::{busy, Intent, Making, Manifest, MANIFEST_NAME};
 pub(crate) use restore::{Ground, Restored};
 use volume::Volume;
 
@@ -54,7 +55,7 @@ struct Copies {
     first: usize,
 }
 
-/// The place of an open store. Dropping it unlocks the files and devices.
+/// The place of an open store. Dropping it unlocks the files and devices, if it was not closed before.
 pub(crate) struct Root {
     /// The directory, or words for volumes given directly.
     place: String,
@@ -75,9 +76,7 @@ pub(crate) struct Root {
 /// The text that the file `HELIOX`, or `HELIOX.new`, of the same meaning is written as.
 pub(crate) fn rewritten(text: &[u8]) -> Result<Vec<u8>> {
     let (making, text) = Making::of(text);
-    let mut again = Manifest::decode(Path::new(MANIFEST_NAME), text)?.encode()?;
-    again.extend_from_slice(making.line());
-    Ok(again)
+    making.text(&Manifest::decode(Path::new(MANIFEST_NAME), text)?)
 }
 
 impl Root {
@@ -111,9 +110,7 @@ impl Root {
             open_given(settings)?
         } else {
             let dir = named(dir);
-            let manifest = find(dir)?;
-            let volumes = open_paths(dir, &manifest, settings)?;
-            open_volumes(dir.display().to_string(), manifest.uuid, volumes)?
+            open_found(dir, &find(dir)?, settings)?
         };
         root.unlock(&superblock, settings)?;
         Ok((root, superblock))
@@ -125,9 +122,16 @@ impl Root {
     /// Those of [`Root::open`] and [`Root::create`].
     pub(crate) fn open_or_create(dir: &Path, settings: &Settings) -> Result<(Root, Superblock)> {
         match Root::open(dir, settings) {
-            Err(error) if error.kind() == ErrorKind::NotAStore && settings.create_if_missing => {
-                Root::create(dir, settings)
-            }
+            Err(error) if error.kind() == ErrorKind::NotAStore && settings.create_if_missing => {}
+            other => return other,
+        }
+        match Root::create(dir, settings) {
+            // Others may have made one since, and have it open or not.
+            Err(error) if error.kind() == ErrorKind::StoreExists => Root::open(dir, settings)
+                .map_err(|again| match again.kind() {
+                    ErrorKind::NotAStore => error,
+                    _ => again,
+                }),
             other => other,
         }
     }
@@ -197,6 +201,14 @@ impl Root {
     /// What making this store wrote to media; 0 for one that was opened.
     pub(crate) fn creation_bytes_written(&self) -> u64 {
         self.creation_bytes_written
+    }
+
+    /// Gives files and devices back, so that another store may be opened on them; waits for the requests
+    /// under way. Whoever is late is refused: nothing of them is read or written through this root any
+    /// more. Volumes given directly stay as they are.
+    pub(crate) fn close(&self) {
+        let own = self.volumes.iter().filter_map(Volume::as_own_file);
+        own.for_each(FileMedia::close);
     }
 
     /// Writes both copies, each durably, and returns how many bytes that took. What the superblock
@@ -409,7 +421,7 @@ fn find(dir: &Path) -> Result<Manifest> {
             Some(manifest) => return Ok(manifest),
             None => Intent::left_in(dir).map_or_else(
                 || format!("the directory holds no file {MANIFEST_NAME}"),
-                str::to_owned,
+                |making| making.unfinished().to_owned(),
             ),
         },
         Ok(_) => "it is a file, and a store lives in a directory".to_owned(),
@@ -419,6 +431,21 @@ fn find(dir: &Path) -> Result<Manifest> {
         Err(error) => return Err(Error::io("look at the directory", dir, error)),
     };
     Err(Error::not_a_store(dir, found))
+}
+
+/// Opens the store of a directory whose manifest was read.
+fn open_found(dir: &Path, manifest: &Manifest, settings: &Settings) -> Result<(Root, Superblock)> {
+    let volumes = open_paths(dir, manifest, settings)?;
+    // A deletion locks the volumes before it removes the manifest: with them locked here, one that is
+    // there stays, and one that has gone meanwhile leaves volumes that the next deletion takes.
+    if find(dir)?.uuid != manifest.uuid {
+        return Err(busy(dir));
+    }
+    let (mut root, superblock) = open_volumes(dir.display().to_string(), manifest.uuid, volumes)?;
+    if !settings.read_only {
+        root.warnings.extend(destroy::take_back(dir));
+    }
+    Ok((root, superblock))
 }
 
 /// Opens the volumes that the manifest names, or where the settings say that they are now.
@@ -437,7 +464,7 @@ fn open_paths(dir: &Path, manifest: &Manifest, settings: &Settings) -> Result<Ve
         settings.devices.clone()
     };
     let open = |(at, path): (usize, &PathBuf)| {
-        Volume::open(path, settings.io).map_err(|error| {
+        Volume::open(path, settings.io, settings.read_only).map_err(|error| {
             let place = dir.display();
             error.context(format_args!("{place}: volume {at} of {expected}"))
         })

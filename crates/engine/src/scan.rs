@@ -105,6 +105,8 @@ pub(crate) struct Scan {
     left: usize,
     /// What of this iteration may still be laid together.
     gather_left: usize,
+    /// Bytes of the keys that were made ready without their values, and of these.
+    passed_bytes: u64,
     batch: ScanBatch,
     buf: ReadBuf,
 }
@@ -136,9 +138,20 @@ impl Scan {
             entries: limit.map_or(FIRST_ENTRIES, |l| l.saturating_sub(1).min(ENTRIES_MAX)),
             left: limit.unwrap_or(usize::MAX),
             gather_left: gather::ENTRIES_MAX,
+            passed_bytes: 0,
             batch: ScanBatch::default(),
             buf: ReadBuf::default(),
         }
+    }
+
+    /// Lays nothing together.
+    pub(crate) fn leave_all_where_it_is(&mut self) {
+        self.gather_left = 0;
+    }
+
+    /// Bytes of the keys given so far without their values, and of these.
+    pub(crate) fn passed_bytes(&self) -> u64 {
+        self.passed_bytes
     }
 
     /// Refuses to go on for a user once the store is closed.
@@ -401,6 +414,7 @@ impl Scan {
         for (key, record) in items {
             self.passed = Some(key.clone());
             let value = if self.keys_only {
+                self.passed_bytes += key.len() as u64 + large::len_bytes(&record.record());
                 Ok(Vec::new())
             } else if record.header.chunked {
                 // A snapshot keeps its chunks, so they cannot have gone.

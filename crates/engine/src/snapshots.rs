@@ -282,6 +282,13 @@ impl Snapshots {
         self.any() && self.inner.lock().originals.range(places).next().is_some()
     }
 
+    /// The copies that lie at some of these places, and what each stands for.
+    pub(crate) fn copies_at(&self, places: Range<Location>) -> Vec<(Location, DeadVersion)> {
+        let inner = self.inner.lock();
+        let copies = inner.originals.range(places);
+        copies.map(|(at, original)| (*at, *original)).collect()
+    }
+
     /// Notes that a dead version goes because no snapshot sees it. While an older snapshot lives,
     /// what lies below it stays within reach.
     pub(crate) fn drop_version(

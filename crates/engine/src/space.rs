@@ -18,6 +18,14 @@ use crate::stats::Counters;
 const GC_RESERVE_SEGMENTS: u64 = 3;
 /// Segments beyond the reserve that only deletes may use.
 const DELETE_RESERVE_SEGMENTS: u64 = 2;
+/// A checkpoint that collection asks for should free so many times what it writes.
+const CHECKPOINT_GAIN: u64 = 7;
+/// But this part of all segments may wait for one at most.
+const WAITING_DIVISOR: u64 = 16;
+/// And this part of what is left for garbage.
+const GARBAGE_DIVISOR: u64 = 4;
+/// Where fewer are these parts, none is asked for.
+const GATHERED_SEGMENTS_MIN: u64 = 3;
 /// Longest delay per byte, at the reserve's border, in picoseconds.
 const DELAY_PS_PER_BYTE_MAX: u64 = 200_000;
 
@@ -56,7 +64,13 @@ pub(crate) struct Space {
     segments: u64,
     segment_bytes: u64,
     checkpoint_segments: AtomicU64,
-    /// Of those, what the checkpoint that is being written has taken.
+    /// Emptied segments that make one cheap.
+    worth_segments: AtomicU64,
+    /// Segments that what is live would fill, when collection looked last.
+    live_segments: AtomicU64,
+    /// One was asked for.
+    checkpoint_wanted: AtomicBool,
+    /// Of the checkpoint's, what the one that is being written has taken.
     taken_segments: AtomicU64,
     free_seen: AtomicU64,
     /// The newest look for room found none to make.
@@ -75,6 +89,9 @@ impl Space {
             segments,
             segment_bytes,
             checkpoint_segments: AtomicU64::new(1),
+            worth_segments: AtomicU64::new(0),
+            live_segments: AtomicU64::new(0),
+            checkpoint_wanted: AtomicBool::new(false),
             taken_segments: AtomicU64::new(0),
             free_seen: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
@@ -98,6 +115,53 @@ impl Space {
         let bytes = index_bytes + index_bytes / 16 + (2 << 20);
         let segments = bytes.div_ceil(self.segment_bytes);
         self.checkpoint_segments.store(segments, Ordering::Relaxed);
+        let worth = (index_bytes * CHECKPOINT_GAIN).div_ceil(self.segment_bytes);
+        self.worth_segments.store(worth, Ordering::Relaxed);
+    }
+
+    /// True if so many emptied segments make a checkpoint cheap.
+    pub(crate) fn is_worth_checkpoint(&self, waiting: u64) -> bool {
+        waiting >= self.worth_segments.load(Ordering::Relaxed)
+    }
+
+    /// Says how much is live.
+    pub(crate) fn expect_live(&self, live_bytes: u64) {
+        let segments = live_bytes.div_ceil(self.segment_bytes);
+        self.live_segments.store(segments, Ordering::Relaxed);
+    }
+
+    /// Emptied segments for which a checkpoint is written before room runs short. 0 where there can be few:
+    /// in a store of few segments, or a full one, whose collection needs all that is left for garbage.
+    fn gathered_segments(&self) -> u64 {
+        let worth = self.worth_segments.load(Ordering::Relaxed);
+        let kept =
+            self.data_floor() + self.slow_zone() + self.live_segments.load(Ordering::Relaxed);
+        let garbage = self.segments.saturating_sub(kept);
+        let most = (self.segments / WAITING_DIVISOR).min(garbage / GARBAGE_DIVISOR);
+        if most < worth.min(GATHERED_SEGMENTS_MIN) {
+            return 0;
+        }
+        worth.min(most)
+    }
+
+    /// So many emptied segments wait for a checkpoint. True if somebody else should write one now.
+    pub(crate) fn ask_checkpoint(&self, waiting: u64) -> bool {
+        let enough = self.gathered_segments();
+        let asks = enough > 0 && waiting >= enough && !self.wants_checkpoint();
+        if asks {
+            self.checkpoint_wanted.store(true, Ordering::Relaxed);
+        }
+        asks
+    }
+
+    /// True if one was asked for since the newest began.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.checkpoint_wanted.load(Ordering::Relaxed)
+    }
+
+    /// A checkpoint begins: what waits now, it covers.
+    pub(crate) fn begin_checkpoint(&self) {
+        self.checkpoint_wanted.store(false, Ordering::Relaxed);
     }
 
     /// The checkpoint that is being written took a segment: that much of the reserve is in use.
@@ -164,9 +228,10 @@ impl Space {
         self.delete_floor() + DELETE_RESERVE_SEGMENTS
     }
 
-    /// Collection keeps at least so many segments free.
+    /// Collection keeps at least so many segments free: while it empties those that share a checkpoint,
+    /// writers should not come to the zone where they are slowed.
     pub(crate) fn gc_goal(&self) -> u64 {
-        self.data_floor() + self.slow_zone()
+        self.data_floor() + self.slow_zone() + self.gathered_segments()
     }
 
     fn slow_zone(&self) -> u64 {
@@ -223,6 +288,27 @@ mod tests {
         assert_eq!(space.ask(Wish::Data, 1000, floor - 1), None);
         space.end_checkpoint();
         assert_eq!(space.ask(Wish::Data, 1000, floor), None);
+    }
+
+    #[test]
+    fn the_fuller_a_store_is_the_fewer_segments_wait_for_a_checkpoint() {
+        let space = Space::new(256, 16 << 20);
+        space.expect_checkpoint(100 << 20);
+        let kept = || space.data_floor() + space.slow_zone();
+        let asked_at = |live_segments: u64| {
+            space.expect_live(live_segments * (16 << 20));
+            let gathered = space.gc_goal() - kept();
+            assert!(!space.ask_checkpoint(gathered.saturating_sub(1)));
+            assert_eq!(space.ask_checkpoint(gathered), gathered > 0);
+            assert!(!space.ask_checkpoint(gathered), "it was asked for");
+            space.begin_checkpoint();
+            gathered
+        };
+        assert_eq!(asked_at(128), 16, "a sixteenth of all");
+        assert_eq!(asked_at(200), (256 - 200 - kept()) / 4);
+        assert_eq!(asked_at(240), 0);
+        space.expect_checkpoint(4 << 20);
+        assert_eq!(asked_at(128), 2, "more would gain nothing");
     }
 
     #[test]

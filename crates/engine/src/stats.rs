@@ -92,7 +92,7 @@ pub struct Stats {
     pub segments_free: u64,
     /// Segments in all.
     pub segments_total: u64,
-    /// What the store occupies on media now.
+    /// What the store occupies on media now; 0 of files of a store that is closed.
     pub disk_bytes: u64,
 
     /// Segments that garbage collection emptied.

@@ -39,7 +39,7 @@ use crate::range_delete;
 use crate::ranges::Ranges;
 use crate::recover;
 use crate::room;
-use crate::root::{keys, Root};
+use crate::root::{destroy, keys, Root};
 use crate::scrub;
 use crate::signals::Signals;
 use crate::snapshot::{Snapshot, SnapshotGuard};
@@ -80,8 +80,28 @@ impl Store {
     /// `StoreExists` if there is one, and as [`Store::open`].
     pub fn create(dir: impl AsRef<Path>, options: &Options) -> Result<Store> {
         let settings = options.validate()?;
+        if settings.read_only {
+            return Err(Error::invalid(
+                "read_only: a store cannot be made for reading alone",
+            ));
+        }
         let (root, superblock) = Root::create(dir.as_ref(), &settings)?;
         Store::start(root, superblock, settings)
+    }
+
+    /// Deletes the store in `dir`, which nobody may have open: its files, and the directory if nothing else
+    /// is in it; devices become such that hold no store. Nothing is deleted that the store does not
+    /// name, or that does not carry its label; the content of devices is not overwritten. Needs no key.
+    ///
+    /// If this does not end, there is the whole store, or none: opening says that the deletion did not
+    /// end, and the next one, or the making of another store there, goes on with it. So does this with
+    /// what a making that did not end has left.
+    ///
+    /// # Errors
+    /// `NotAStore` if there is none, `StoreInUse`, `WrongDevice` if a device is missing or is another
+    /// store's; then nothing was deleted. What the operating system refuses.
+    pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
+        destroy::run(dir.as_ref())
     }
 
     fn start(root: Root, superblock: Superblock, mut settings: Settings) -> Result<Store> {
@@ -89,11 +109,12 @@ impl Store {
         settings.master_key = None;
         let background = settings.background;
         let core = Arc::new(assemble(root, superblock, settings)?);
-        let workers = if background {
-            Workers::start(&core)?
-        } else {
-            Workers::default()
-        };
+        let mut workers = Workers::default();
+        if background {
+            // Those that were started hold the store.
+            let started = workers.start(&core);
+            started.inspect_err(|_| workers.stop(&core))?;
+        }
         Ok(Store(Arc::new(Handle {
             core,
             workers: Mutex::new(workers),
@@ -101,10 +122,13 @@ impl Store {
     }
 
     /// Makes everything durable, writes a checkpoint so that the next open replays nothing, and
-    /// closes. Handles that are left give `Closed`.
+    /// closes. When this returns, with an error too, files and devices are unlocked and closed: the store
+    /// can be opened again, whatever handles of it are left. These give `Closed`, also what was under way,
+    /// and neither read nor write a byte of it any more. Volumes that were given directly
+    /// (`Options::volumes`) are the caller's: nothing may be under way when these are used again.
     ///
     /// # Errors
-    /// A device failure; what was durable stays so.
+    /// A device failure; what was durable stays so. Only who closes first is told.
     pub fn close(self) -> Result<()> {
         self.0.close()
     }
@@ -113,17 +137,25 @@ impl Store {
 impl Handle {
     fn close(&self) -> Result<()> {
         let core = &self.core;
+        // Who comes second waits until the files are free.
+        let mut workers = self.workers.lock();
         if core.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let mut workers = self.workers.lock();
         workers.stop(core);
         let closed = match core.log.failure() {
             Some(first) => Err(Error::failed(&first.into())),
+            None if core.settings.read_only => Ok(()),
             None => checkpoint::close(core),
         };
+        core.root.close();
+        // Handles that are left need none of it.
+        core.cache.set_budget_bytes(0);
         watch::look(core);
-        workers.end_events(core);
+        let ended = std::mem::take(&mut *workers);
+        // A listener may call back.
+        drop(workers);
+        ended.end_events(core);
         closed
     }
 }
@@ -173,6 +205,7 @@ fn assemble(root: Root, superblock: Superblock, settings: Settings) -> Result<Co
         recovered: SeqNo(recovered.next_seq.0 - 1),
         first_value_id: recovered.next_value_id,
         orphans_due: AtomicBool::new(!superblock.clean),
+        large_unsure: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         make_room: room::make_room,
         sync_due_ms: AtomicU64::new(NO_SYNC_DUE),
@@ -220,6 +253,11 @@ fn first_counts(root: &Root, recovered: &recover::Recovered) -> Counters {
 /// Begins a new run of the store: durable before its first write, so that records of the run before
 /// beyond its cut never count again.
 fn begin_run(core: &Core, next: Superblock) -> Result<()> {
+    if core.settings.read_only {
+        core.log.end();
+        core.divide_memory();
+        return Ok(());
+    }
     // What was replayed counts as durable from here on, on every volume.
     core.log
         .media()
@@ -270,6 +308,9 @@ impl Store {
         new: &KeySource,
     ) -> Result<KeyChange> {
         let settings = options.validate()?;
+        if settings.read_only {
+            return Err(Error::read_only());
+        }
         let new = new.read()?;
         let (root, mut superblock) = Root::open(dir.as_ref(), &settings)?;
         let added = root.rewrap(&mut superblock, &new, &settings.environment)?;
@@ -285,7 +326,7 @@ impl Store {
     /// may be the one that opens it.
     pub fn rotate_key(&self, new: &KeySource) -> Result<KeyChange> {
         let core = self.core();
-        core.check_open()?;
+        core.check_writable()?;
         let new = new.read()?;
         let mut superblock = core.superblock.lock();
         let mut next = superblock.clone();
@@ -357,7 +398,7 @@ impl Store {
     /// store has 65,536 already.
     pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
         let core = self.core();
-        core.check_open()?;
+        core.check_writable()?;
         check_name(name)?;
         if core.keyspaces.len() >= KEYSPACES_MAX {
             return Err(Error::invalid(format!(
@@ -426,15 +467,13 @@ impl Store {
     }
 }
 
-/// Deletes the chunks of a batch that was refused for lack of room or memory, and gives back why.
-fn withdraw(core: &Core, stored: &[Option<large::InRecord<'_>>], why: Error) -> Error {
+/// Deletes the chunks of a batch that was refused for lack of room or memory. Gives what became of it.
+fn settle(core: &Core, stored: &[Option<large::InRecord<'_>>], done: Result<()>) -> Result<()> {
     let chunked = stored.iter().flatten().filter(|(_, c)| c.is_some());
     for (bytes, _) in chunked {
-        if let Err(error) = large::withdraw_refused(core, bytes, &why) {
-            return error;
-        }
+        large::settle(core, bytes, done.as_ref().err())?;
     }
-    why
+    done
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -463,7 +502,7 @@ impl Store {
     /// As [`Store::write`].
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let core = self.core();
-        core.check_open()?;
+        core.check_writable()?;
         options.validate()?;
         let operations = batch.sorted()?;
         let now = core.now_ms();
@@ -484,7 +523,7 @@ impl Store {
                 .transpose()
             {
                 Ok(value) => stored.push(value),
-                Err(error) => return Err(withdraw(core, &stored, error)),
+                Err(error) => return settle(core, &stored, Err(error)),
             }
         }
         let ttl_ms = |o: &Operation<'_>| o.ttl_ms.or(options.ttl_ms);
@@ -499,7 +538,8 @@ impl Store {
                 expiry_ms: ttl_ms(operation).map(|ttl| now.saturating_add(ttl)),
             })
             .collect();
-        commit(core, &members, options).map_err(|e| withdraw(core, &stored, e))
+        let committed = commit(core, &members, options);
+        settle(core, &stored, committed)
     }
 
     /// A snapshot of everything that is visible now, over all keyspaces.
@@ -517,6 +557,9 @@ impl Store {
     /// A device failure.
     pub fn flush(&self) -> Result<()> {
         self.core().check_open()?;
+        if self.core().settings.read_only {
+            return Ok(());
+        }
         Ok(self.core().log.write_all()?)
     }
 
@@ -534,8 +577,10 @@ impl Store {
     /// # Errors
     /// A device failure; `Full` without room for it.
     pub fn checkpoint(&self) -> Result<()> {
-        self.core().check_open()?;
-        checkpoint::run(self.core(), Pace::Fast, false)
+        self.core().check_writable()?;
+        checkpoint::run(self.core(), Pace::Fast, false)?;
+        // Beside a close it may not have been written.
+        self.core().check_open()
     }
 
     /// Does one bounded piece of the work that background threads do otherwise: collection,
@@ -546,7 +591,7 @@ impl Store {
     /// A device failure.
     pub fn step(&self) -> Result<bool> {
         let core = self.core();
-        core.check_open()?;
+        core.check_writable()?;
         crate::background::flush_step(core)?;
         crate::background::upkeep_step(core)?;
         let mut done = Ok(false);
@@ -564,7 +609,7 @@ impl Store {
     /// As for [`Store::step`].
     #[doc(hidden)]
     pub fn step_of(&self, step: Step) -> Result<bool> {
-        self.core().check_open()?;
+        self.core().check_writable()?;
         let done = run_step(self.core(), step);
         watch::look(self.core());
         crate::background::deliver(self.core());
@@ -606,7 +651,7 @@ impl Store {
     /// # Errors
     /// A device that does not answer; `Closed`.
     pub fn scrub(&self, progress: &mut dyn FnMut(ScrubProgress)) -> Result<ScrubReport> {
-        self.core().check_open()?;
+        self.core().check_writable()?;
         scrub::run(self.core(), progress)
     }
 

@@ -30,6 +30,10 @@ use crate::read::{
 use crate::snapshots::DeadVersion;
 use crate::write::{append_and_install, healed_record, Expect, Installed};
 
+/// Links of a chain that are followed to settle what lies below a record. What lies deeper, under a
+/// key that was written so often, is left to the sums.
+const LINKS_MAX: usize = 1024;
+
 /// What a look at a record came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judged {
@@ -184,9 +188,13 @@ pub(crate) fn settle_below(core: &Core, top: &OwnedRecord) -> Result<Below> {
     let mut by = hash_of(core, &top.record());
     let (mut seen, mut is_first) = (vec![by], true);
     let mut older = older_version(&top.record());
-    while let Some(dead) = older {
+    for _ in 0..LINKS_MAX {
+        let Some(dead) = older else {
+            below.is_whole = true;
+            break;
+        };
         let Some(linked) = with_scratch(|scratch| read_link(core, dead, scratch))? else {
-            return Ok(below);
+            break;
         };
         let record = linked.record.record();
         let own = hash_of(core, &record);
@@ -217,7 +225,6 @@ pub(crate) fn settle_below(core: &Core, top: &OwnedRecord) -> Result<Below> {
         (by, is_first) = (own, false);
         older = older_version(&record);
     }
-    below.is_whole = true;
     Ok(below)
 }
 
@@ -253,7 +260,10 @@ fn follow_alike(core: &Core, tops: &[&OwnedRecord]) -> Vec<Option<Below>> {
         follow(n, &top.record(), &mut next);
     }
     let mut broken = Vec::new();
-    while !next.is_empty() {
+    for _ in 0..LINKS_MAX {
+        if next.is_empty() {
+            break;
+        }
         let links: Vec<DeadVersion> = next.iter().map(|(_, link)| *link).collect();
         let read = read_links(core, &links);
         for ((n, _), record) in std::mem::take(&mut next).into_iter().zip(read) {
@@ -266,7 +276,7 @@ fn follow_alike(core: &Core, tops: &[&OwnedRecord]) -> Vec<Option<Below>> {
             }
         }
     }
-    for n in broken {
+    for n in broken.into_iter().chain(next.iter().map(|(n, _)| *n)) {
         below[n] = Some(Below::default());
     }
     below

@@ -9,19 +9,21 @@ use std::sync::Arc;
 
 use heliox_format::checkpoint::RangeEntry;
 use heliox_format::ids::SeqNo;
-use heliox_index::{Direction, Next, ScanBatch, ScanFrom};
+use heliox_format::record::RecordKind;
+use heliox_index::{Direction, Next, ScanBatch, ScanEntry, ScanFrom};
 use heliox_sync::atomic::Ordering;
 
 use crate::core::{Core, Head};
 use crate::error::{Error, ErrorKind, Result};
+use crate::gc::{move_one, OwnedRecordAt};
 use crate::keyspaces::OWNERS;
 use crate::large;
 use crate::ranges::holds;
-use crate::read::{fetch, with_scratch, OwnedRecord};
+use crate::read::{fetch, fetch_many, is_alive, with_scratch, OwnedRecord};
 use crate::reap::{reap, reapable, remove_entry, Fate, TOMBSTONES_PER_BATCH};
 use crate::scan::{Bounds, Scan};
 use crate::snapshot::SnapshotGuard;
-use crate::strangers::oldest_segment;
+use crate::strangers::{oldest_segment, settle_below_many, Below};
 use crate::tombstones::Tombstone;
 
 /// Tombstones looked at in one step.
@@ -35,12 +37,14 @@ const ENTRIES_PER_STEP: usize = 256;
 /// Does one bounded piece of sweeping. True if something was done.
 pub(crate) fn step(core: &Arc<Core>) -> Result<bool> {
     if core.orphans_due.swap(false, Ordering::AcqRel) {
-        match sweep_orphans(core) {
-            // Without room, or when its snapshot gave way to a writer: later, from the start.
-            Err(error) if is_for_later(core, &error) => {
-                core.orphans_due.store(true, Ordering::Release);
+        let swept = sweep_orphans(core);
+        if let Err(error) = swept {
+            // From the start, and if not in this run, in the next.
+            core.orphans_due.store(true, Ordering::Release);
+            // Without room, or when its snapshot gave way to a writer: later.
+            if !is_for_later(core, &error) {
+                return Err(error);
             }
-            swept => swept?,
         }
     }
     let reaped = reap_tombstones(core)?;
@@ -191,18 +195,12 @@ fn sweep_range(core: &Core, range: &RangeEntry, sweep: &mut Sweep) -> Result<boo
         core.index
             .scan(from, Direction::Forward, entries, &mut batch);
         sweep.looked += batch.entries.len();
-        let mut furthest: Option<Vec<u8>> = None;
-        for entry in &batch.entries {
-            let head = Head {
-                location: entry.entry.location,
-                asked,
-            };
-            core.settings.environment.breathe();
-            let Some(key) = sweep_entry(core, range, head, sweep)? else {
-                continue;
-            };
-            furthest = furthest.max(Some(key));
-        }
+        let head = |entry: &ScanEntry| Head {
+            location: entry.entry.location,
+            asked,
+        };
+        let heads: Vec<Head> = batch.entries.iter().map(head).collect();
+        let furthest = sweep_entries(core, range, &heads, sweep)?;
         if sweep.gone >= sweep.most {
             return Ok(false);
         }
@@ -237,38 +235,94 @@ fn sweep_range(core: &Core, range: &RangeEntry, sweep: &mut Sweep) -> Result<boo
     Ok(sweep.is_complete)
 }
 
-/// Looks at one entry; gives its internal key. An entry that moved meanwhile leaves the sweep
-/// incomplete: it is run again.
+/// Looks at entries; gives the last internal key of them. An entry that moved meanwhile leaves the
+/// sweep incomplete: it is run again.
+fn sweep_entries(
+    core: &Core,
+    range: &RangeEntry,
+    heads: &[Head],
+    sweep: &mut Sweep,
+) -> Result<Option<Vec<u8>>> {
+    let mut entries = Vec::with_capacity(heads.len());
+    for (head, record) in heads.iter().zip(fetch_many(core, heads)) {
+        match record {
+            Ok(Some(record)) => entries.push((*head, record)),
+            Ok(None) => sweep.is_complete = false,
+            // It may be covered: the interval stays.
+            Err(error) if core.is_unreadable(&error) => sweep.is_complete = false,
+            Err(error) => return Err(error),
+        }
+    }
+    // What the interval covers may lie under another key's entry, where gets, or the sums, find it once the
+    // interval is dropped: it is settled before.
+    let tops: Vec<&OwnedRecord> = entries.iter().map(|(_, record)| record).collect();
+    let below = settle_below_many(core, &tops);
+    for ((head, record), below) in entries.iter().zip(below) {
+        core.settings.environment.breathe();
+        let below = match below {
+            Err(error) if core.is_unreadable(&error) => Below::default(),
+            below => below?,
+        };
+        sweep.is_complete &=
+            !below.again && sweep_entry(core, range, (*head, record), below, sweep)?;
+    }
+    let keys = tops.into_iter().max_by_key(|record| record.sort_key());
+    Ok(keys.map(|last| [&last.header.keyspace.0.to_be_bytes()[..], &last.key].concat()))
+}
+
+/// Takes one entry away if the interval covers it. False if something is in the way.
 fn sweep_entry(
     core: &Core,
     range: &RangeEntry,
-    head: Head,
+    (head, record): (Head, &OwnedRecord),
+    below: Below,
     sweep: &mut Sweep,
-) -> Result<Option<Vec<u8>>> {
-    let record = with_scratch(|scratch| {
-        Ok::<_, crate::error::Error>(fetch(core, head, scratch)?.map(|r| OwnedRecord::of(&r)))
-    });
-    let record = match record {
-        // It may be covered: the interval stays.
-        Err(error) if core.is_unreadable(&error) => None,
-        record => record?,
-    };
-    let Some(record) = record else {
-        sweep.is_complete = false;
-        return Ok(None);
-    };
+) -> Result<bool> {
     let keyspace = record.header.keyspace;
-    let internal = [&keyspace.0.to_be_bytes()[..], &record.key].concat();
-    let version = record.record().version();
-    let covered = holds(range, keyspace, &record.key) && version < range.seq;
-    let is_pending = core.batches.is_pending(&record.record());
-    let key = core.prepare(keyspace, &record.key);
-    if covered && !is_pending && remove_entry(core, &key, head)? {
-        sweep.gone += 1;
-    } else if covered {
-        sweep.is_complete = false;
+    let covered = holds(range, keyspace, &record.key) && record.record().version() < range.seq;
+    if !covered {
+        return Ok(!below.has_foreign || below.is_whole && end_chain(core, head, record)?);
     }
-    Ok(Some(internal))
+    let key = core.prepare(keyspace, &record.key);
+    let is_gone = !core.batches.is_pending(&record.record()) && remove_entry(core, &key, head)?;
+    sweep.gone += usize::from(is_gone);
+    Ok(is_gone)
+}
+
+/// Copies a record without its link, so that nobody finds any more what lies below it: of its own key
+/// that is outdated, of others it was settled. False if that must wait.
+fn end_chain(core: &Core, head: Head, record: &OwnedRecord) -> Result<bool> {
+    // As for all moves: its place must not begin another life.
+    let Some(_alone) = core.gc_lock.try_lock() else {
+        return Ok(false);
+    };
+    let version = record.record().version();
+    let is_movable = record.header.kind == RecordKind::Put
+        && record.seq <= core.log.durable_seq()
+        && !core.batches.is_pending(&record.record())
+        && core
+            .snapshots
+            .oldest()
+            .is_none_or(|oldest| oldest >= version)
+        && is_alive(core, head);
+    if !is_movable {
+        return Ok(false);
+    }
+    let whole = with_scratch(|scratch| {
+        Ok::<_, Error>(fetch(core, head, scratch)?.map(|record| OwnedRecord::of(&record)))
+    });
+    let mut whole = match whole {
+        Err(error) if core.is_unreadable(&error) => return Ok(false),
+        whole => match whole? {
+            Some(whole) => whole,
+            None => return Ok(false),
+        },
+    };
+    (whole.header.link, whole.header.displaced) = (None, None);
+    move_one(
+        core,
+        &OwnedRecordAt::new(core, head.location, &whole.record()),
+    )
 }
 
 #[cfg(test)]

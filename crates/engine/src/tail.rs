@@ -81,6 +81,7 @@ impl TailRecord {
         let start = address - address % geometry.segment_bytes;
         let what = match header.kind {
             _ if header.batch_offset.is_some() && !is(Canary::CommitIgnored) => What::Whole,
+            RecordKind::Put | RecordKind::Tombstone if header.settles.is_some() => What::Whole,
             RecordKind::Put => What::Put,
             RecordKind::Tombstone => What::Tombstone,
             RecordKind::RangeDelete | RecordKind::Keyspace => What::Whole,
@@ -100,6 +101,13 @@ impl TailRecord {
         };
         kept.put_key(record.key, keys);
         kept
+    }
+
+    /// What it takes of its segment, with its alignment and the frames that it crosses.
+    pub(crate) fn packed_bytes(&self, geometry: &LogGeometry) -> u64 {
+        let address = geometry.address(self.location);
+        let start = address - address % geometry.segment_bytes;
+        geometry.packed_bytes(self.location, start + u64::from(self.end))
     }
 
     /// The record with its key among those of another holder.
@@ -398,7 +406,8 @@ impl<'a> TailReader<'a> {
         Stop(self)
     }
 
-    /// A member of a batch that was committed, as if it had been a record of its own.
+    /// A member of a batch that was committed, or a record that settles another, as if it had been one like
+    /// any other.
     pub(crate) fn member(
         &self,
         location: Location,

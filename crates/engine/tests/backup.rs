@@ -535,6 +535,127 @@ fn a_crash_at_any_step_leaves_every_backup_of_the_set_whole() {
     }
 }
 
+/// What a deletion has removed so far without having made that durable.
+struct Removals {
+    /// The set as it was.
+    before: PathBuf,
+    unsynced: Vec<PathBuf>,
+    images: Vec<PathBuf>,
+}
+
+impl Removals {
+    /// Before each step three images: without what was removed and not synced, with it, and with what
+    /// of it is no segment.
+    fn step(&mut self, verb: &str, path: &Path, set: &Path, images: &Path) {
+        for back in [&["none"][..], &["backups", "segments"], &["backups"]] {
+            let to = images.join(format!("{}", self.images.len()));
+            image(set, &to, &[], &[]);
+            for removed in &self.unsynced {
+                let name = removed.strip_prefix(set).unwrap();
+                if !back.iter().any(|dir| name.starts_with(dir)) {
+                    continue;
+                }
+                fs::copy(self.before.join(name), to.join(name)).unwrap();
+            }
+            self.images.push(to);
+        }
+        match verb {
+            "remove" => self.unsynced.push(path.to_owned()),
+            "sync the directory" => self.unsynced.retain(|p| p.parent() != Some(path)),
+            _ => panic!("{verb}"),
+        }
+    }
+}
+
+#[test]
+fn a_backup_is_deleted_and_a_crash_at_any_step_leaves_the_others_whole() {
+    for (number, is_damaged) in [(1, false), (2, false), (3, false), (2, true)] {
+        let place = Place::new();
+        let store = place.open();
+        let mut states = Vec::new();
+        for seed in 0..3 {
+            churn(&store, &mut Rng::new(20 + seed), 400);
+            // Some segments are in all three, some in one.
+            store.step_of(Step::Collect).unwrap();
+            states.push(dump(&store));
+            place.backup(&store);
+        }
+        let (set, images) = (place.set(), place.dir.path().join("images"));
+        if is_damaged {
+            fs::write(set.join("backups/00000002.txt"), "nothing").unwrap();
+        }
+        let before = place.dir.path().join("before");
+        image(&set, &before, &[], &[]);
+        let watched = Arc::new(Mutex::new(Removals {
+            before,
+            unsynced: Vec::new(),
+            images: Vec::new(),
+        }));
+        let (seen, its_set, its_images) = (Arc::clone(&watched), set.clone(), images);
+        let options = BackupOptions::new().watch(move |verb, path| {
+            let mut seen = seen.lock().unwrap();
+            seen.step(verb, path, &its_set, &its_images);
+            Ok(())
+        });
+        Store::delete_backup_with(&set, number, &options).unwrap();
+        let mut images = std::mem::take(&mut watched.lock().unwrap().images);
+        assert!(images.len() >= 6);
+        images.push(set);
+        for image in &images {
+            let listed = Store::backups(image).unwrap();
+            let others = listed.iter().filter(|info| info.number != number);
+            assert_eq!(others.count(), 2, "{image:?}");
+            for info in listed.iter().filter(|info| info.damage.is_none()) {
+                let n = info.number;
+                same(&states[n as usize - 1], &restored(image, Some(n)));
+            }
+            // It is ended by the next.
+            if listed.len() == 3 {
+                Store::delete_backup(image, number).unwrap();
+            }
+            let gone = Store::delete_backup(image, number).unwrap_err();
+            assert_eq!(gone.kind(), ErrorKind::Invalid, "{gone}");
+            let last = if number == 3 { 2 } else { 3 };
+            for n in (1..=3).filter(|n| ![number, last].contains(n)) {
+                Store::delete_backup(image, n).unwrap();
+            }
+            same(&states[last as usize - 1], &restored(image, None));
+            let files = fs::read_dir(image.join("segments")).unwrap().count();
+            let segments = Store::backups(image).unwrap()[0].segments;
+            assert_eq!(files as u64, segments, "{image:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_deleted_beside_a_backup_that_cannot_be_read_or_from_a_set_in_use() {
+    let place = Place::new();
+    let store = place.open();
+    for seed in 0..2 {
+        churn(&store, &mut Rng::new(30 + seed), 400);
+        place.backup(&store);
+    }
+    let set = place.set();
+    let segments = || fs::read_dir(set.join("segments")).unwrap().count();
+    let count = segments();
+    let reader = fs::File::open(&set).unwrap();
+    reader.lock_shared().unwrap();
+    let refused = Store::delete_backup(&set, 1).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::StoreInUse, "{refused}");
+    drop(reader);
+    let second = set.join("backups/00000002.txt");
+    let text = fs::read(&second).unwrap();
+    fs::write(&second, &text[..text.len() / 2]).unwrap();
+    Store::delete_backup(&set, 1).unwrap();
+    assert_eq!(segments(), count, "nobody knows what the other needs");
+    fs::write(&second, &text).unwrap();
+    same(&dump(&store), &restored(&set, Some(2)));
+    Store::delete_backup(&set, 2).unwrap();
+    let none = restore(&set, None, common::memory(STORE_BYTES)).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::Invalid, "{none}");
+    assert!(none.to_string().contains("all were deleted"), "{none}");
+}
+
 #[test]
 fn a_step_that_fails_fails_the_backup_and_nothing_else() {
     let place = Place::new();

@@ -93,6 +93,14 @@ fn a_batch_and_conditional_writes() {
     a.update("n", |old| Some(vec![old.map_or(0, |o| o[0]) + 1]))
         .unwrap();
     assert_eq!(a.get("n").unwrap().unwrap(), [2]);
+    let puts = store.stats().puts;
+    assert!(!a.update_if("n", |_| None).unwrap());
+    assert_eq!(a.get("n").unwrap().unwrap(), [2]);
+    assert_eq!(store.stats().puts, puts, "nothing was to be written");
+    assert!(a.update_if("n", |old| Some(old.map(|_| vec![3]))).unwrap());
+    assert_eq!(a.get("n").unwrap().unwrap(), [3]);
+    assert!(a.update_if("n", |_| Some(None)).unwrap());
+    assert_eq!(a.get("n").unwrap(), None);
     store.drop_keyspace("b").unwrap();
     assert!(b.get("k").is_err());
     assert_eq!(store.keyspaces(), ["a"]);
@@ -123,6 +131,10 @@ fn snapshots_and_iterators_see_one_moment() {
         let old = ks.get_at(i.to_be_bytes(), &snapshot).unwrap();
         assert_eq!(old.as_deref(), Some(&b"old"[..]), "{i}");
     }
+    let keys: Vec<_> = (0..=1000u32).map(u32::to_be_bytes).collect();
+    let mut old = ks.multi_get_at(&keys, &snapshot).unwrap();
+    assert_eq!(old.pop().unwrap(), None);
+    assert!(old.iter().all(|v| v.as_deref() == Some(&b"old"[..])));
     assert_eq!(ks.get_at(5000u32.to_be_bytes(), &snapshot).unwrap(), None);
     let rest: Vec<_> = iter.map(Result::unwrap).collect();
     assert_eq!(rest.len(), 999);
@@ -279,4 +291,63 @@ fn a_seek_reads_little_and_a_limit_no_more_than_that() {
     assert!(seek > 0 && seek <= 2 * value_bytes, "{seek}");
     let ten = read_bytes(ks.iter().from(200u32.to_be_bytes()).limit(10), 10);
     assert!(ten >= 10 * 4000 && ten <= 11 * value_bytes, "{ten}");
+}
+
+/// Keys that the index cannot tell apart: small keyspaces share a leaf.
+#[test]
+fn what_a_small_keyspace_holds_is_counted() {
+    let store = reopen(&memory(256 << 20));
+    let spaces = ["a", "b", "c"].map(|name| store.create_keyspace(name).unwrap());
+    let key = |n: u32| format!("a prefix that all of them have {n:06}");
+    let counts = [3, 200, 1000];
+    for (ks, count) in spaces.iter().zip(counts) {
+        for n in 0..count {
+            ks.put(key(n), "value").unwrap();
+        }
+    }
+    for (ks, count) in spaces.iter().zip(counts) {
+        for (from, to) in [
+            (0, count),
+            (0, 1),
+            (count / 3, count / 2),
+            (1, 1),
+            (count, 9999),
+        ] {
+            let about = ks.approximate(key(from), key(to)).unwrap();
+            let inside = u64::from(to.min(count) - from);
+            if inside <= 256 {
+                let bytes = inside * (key(0).len() as u64 + 5);
+                assert_eq!(
+                    (about.count, about.bytes),
+                    (inside, bytes),
+                    "{from} to {to}"
+                );
+            } else {
+                assert!((inside / 2..inside * 2).contains(&about.count), "{about:?}");
+                assert!(about.bytes > about.count);
+            }
+        }
+        let all = ks.approximate("", [0xff; 40]).unwrap().count;
+        assert!(
+            (u64::from(count) / 2..u64::from(count) * 2).contains(&all),
+            "{all}"
+        );
+    }
+    // What was deleted does not count, and a large value does without being read.
+    let [small, ..] = &spaces;
+    small.delete(key(0)).unwrap();
+    small.put(key(1), vec![1; 3 << 20]).unwrap();
+    store.sync().unwrap();
+    let before = store.stats().bytes_read.data;
+    let about = small.approximate("", "b").unwrap();
+    let keys = 2 * key(0).len() as u64;
+    assert_eq!((about.count, about.bytes), (2, keys + (3 << 20) + 5));
+    let read = store.stats().bytes_read.data - before;
+    assert!(read < 1 << 20, "{read}");
+    // Far more than are counted.
+    for n in 0..20_000 {
+        small.put(key(n), "value").unwrap();
+    }
+    let about = small.approximate(key(5_000), key(15_000)).unwrap();
+    assert!((8_000..12_000).contains(&about.count), "{about:?}");
 }

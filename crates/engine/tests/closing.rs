@@ -1,13 +1,19 @@
 //! A store that is closed under running writers keeps every write that it acknowledged, and all of
 //! a batch that had begun. The device holds a writer inside its write, so that the close overtakes
-//! it at each of its own requests in turn.
+//! it at each of its own requests in turn. And a closed store gives its files back, whoever still has
+//! a handle of it.
 #![allow(clippy::unwrap_used, clippy::panic)] // a failure is the test's
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use heliox::{Batch, Durability, ErrorKind, Keyspace, Media, Options, Result, Store};
+use heliox::{
+    BackupOptions, Batch, Durability, ErrorKind, Keyspace, Media, Options, Result, Store,
+};
 use heliox_media::{Geometry, MediaError, MemoryMedia};
 use heliox_sync::{Condvar, Mutex};
 
@@ -204,5 +210,186 @@ fn a_close_waits_for_a_batch_that_has_begun() {
     let (_store, ks) = open(media.inner.clone());
     for key in ["a", "k"] {
         assert_eq!(ks.get(key).unwrap().as_deref(), Some(&b"new"[..]), "{key}");
+    }
+}
+
+const VALUE_BYTES: usize = 4 << 10;
+
+fn of_files(devices: &[PathBuf]) -> Options {
+    Options::new()
+        .devices(devices.to_vec())
+        .create_if_missing(true)
+        .capacity_bytes(96 << 20)
+        .segment_bytes(4 << 20)
+        .memory_budget_bytes(32 << 20)
+        .durability(Durability::None)
+}
+
+/// The store's own file, and three files that were given as devices.
+fn places(dir: &Path) -> [(PathBuf, Options); 2] {
+    let devices = [0, 1, 2].map(|n| dir.join(format!("device{n}")));
+    for device in &devices {
+        File::create(device).unwrap().set_len(34 << 20).unwrap();
+    }
+    let (one, many) = (dir.join("one"), dir.join("many"));
+    [(one, of_files(&[])), (many, of_files(&devices))]
+}
+
+#[track_caller]
+fn closed<T>(result: Result<T>) {
+    match result {
+        Ok(_) => panic!("not refused"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Closed, "{error}"),
+    }
+}
+
+#[test]
+fn a_closed_store_opens_again_whatever_handles_are_left() {
+    let dir = tempfile::tempdir().unwrap();
+    for (place, options) in places(dir.path()) {
+        let store = Store::open(&place, &options).unwrap();
+        let ks = store.keyspace_or_create("default").unwrap();
+        for n in 0..100u32 {
+            ks.put(n.to_be_bytes(), [7; VALUE_BYTES]).unwrap();
+        }
+        let snapshot = store.snapshot().unwrap();
+        let mut iter = ks.iter().start().unwrap();
+        iter.next().unwrap().unwrap();
+        let mut batch = Batch::new();
+        batch.put(&ks, "late", "batch");
+        store.clone().close().unwrap();
+
+        let next = Store::open(&place, &options).unwrap();
+        assert_eq!(next.stats().recovery.tail_records, 0, "closed in order");
+        let again = next.keyspace("default").unwrap();
+        again.put(0u32.to_be_bytes(), "new").unwrap();
+        closed(ks.get(0u32.to_be_bytes()));
+        closed(ks.multi_get(&[1u32.to_be_bytes()]));
+        closed(ks.get_at(0u32.to_be_bytes(), &snapshot));
+        closed(ks.put("late", "put"));
+        closed(ks.delete_range("", "z"));
+        closed(iter.next().unwrap());
+        closed(ks.iter().start());
+        closed(store.write(&batch));
+        closed(store.snapshot());
+        closed(store.sync());
+        closed(store.flush());
+        closed(store.checkpoint());
+        closed(store.step());
+        closed(store.scrub(&mut |_| {}));
+        closed(store.backup(dir.path().join("set"), &BackupOptions::new(), &mut |_| {}));
+        let stats = store.stats();
+        assert_eq!(stats.health.state().to_string(), "closed");
+        assert_eq!((stats.cache_bytes, stats.disk_bytes), (0, 0));
+        assert!(next.sync().is_ok() && !store.describe().is_empty());
+        store.clone().close().unwrap();
+        // The old handles end later than the new store, and take nothing from it.
+        let third = Store::open(&place, &options).err().map(|e| e.kind());
+        assert_eq!(
+            third,
+            Some(ErrorKind::StoreInUse),
+            "the lock is the second's"
+        );
+        next.close().unwrap();
+        drop((store, ks, snapshot, iter, batch));
+        let store = Store::open(&place, &options).unwrap();
+        let ks = store.keyspace("default").unwrap();
+        assert_eq!(ks.get(0u32.to_be_bytes()).unwrap().unwrap(), b"new");
+        assert_eq!(ks.get("late").unwrap(), None);
+        assert_eq!(ks.iter().start().unwrap().count(), 100);
+    }
+}
+
+/// Does one thing after the other until it is refused.
+fn until_closed(begun: &AtomicU64, mut act: impl FnMut(u32) -> Result<()>) {
+    for n in 0.. {
+        match act(n) {
+            Ok(()) => drop(begun.fetch_add(1, Ordering::SeqCst)),
+            Err(error) => return assert_eq!(error.kind(), ErrorKind::Closed, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_under_way_when_the_store_is_closed_is_refused_and_the_next_store_is_whole() {
+    const KEYS: u32 = 4000;
+    let dir = tempfile::tempdir().unwrap();
+    for (place, options) in places(dir.path()) {
+        let store = Store::open(&place, &options).unwrap();
+        let ks = store.keyspace_or_create("default").unwrap();
+        let value = |n: u32| [n as u8; VALUE_BYTES];
+        for n in 0..KEYS {
+            ks.put(n.to_be_bytes(), value(n)).unwrap();
+        }
+        let set = dir.path().join("set").join(place.file_name().unwrap());
+        let begun = [(); 5].map(|()| AtomicU64::new(0));
+        let (store, ks, begun, set) = (&store, &ks, &begun, &set);
+        thread::scope(|scope| {
+            let key = |n: u32| (n.wrapping_mul(2_654_435_761) % KEYS).to_be_bytes();
+            scope.spawn(move || until_closed(&begun[0], |n| ks.get(key(n)).map(drop)));
+            scope.spawn(move || {
+                let keys = |n| [0, 1, 2, 3, 4, 5].map(|i| key(n * 6 + i));
+                until_closed(&begun[1], |n| ks.multi_get(&keys(n)).map(drop));
+            });
+            scope.spawn(move || {
+                let all = |_| ks.iter().start()?.try_for_each(|item| item.map(drop));
+                until_closed(&begun[2], all);
+            });
+            scope.spawn(move || {
+                until_closed(&begun[3], |n| {
+                    ks.put(
+                        key(n),
+                        [(n.wrapping_mul(2_654_435_761) % KEYS) as u8; VALUE_BYTES],
+                    )?;
+                    match n % 50 {
+                        0 => store.sync(),
+                        25 => store.checkpoint(),
+                        _ => Ok(()),
+                    }
+                });
+            });
+            scope.spawn(move || {
+                let options = BackupOptions::new().keep(1);
+                let add = |_| store.backup(set, &options, &mut |_| {}).map(drop);
+                until_closed(&begun[4], add);
+            });
+            let is_idle = |count: &AtomicU64| count.load(Ordering::SeqCst) < 2;
+            while begun.iter().any(is_idle) {
+                thread::yield_now();
+            }
+            store.clone().close().unwrap();
+            // They may be in the middle of something still.
+            let next = Store::open(&place, &options).unwrap();
+            let ks = next.keyspace("default").unwrap();
+            for n in 0..KEYS {
+                assert_eq!(ks.get(n.to_be_bytes()).unwrap().unwrap(), value(n), "{n}");
+            }
+            next.close().unwrap();
+        });
+        let report = Store::check(&place, &options, &mut |_| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}
+
+/// A listener may do what it likes, on whichever thread it is called.
+#[test]
+fn a_listener_may_close_the_store() {
+    for background in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let own: Arc<Mutex<Option<Store>>> = Arc::default();
+        let listened = Arc::clone(&own);
+        let listener = move |_: &heliox::Event| {
+            let store = listened.lock().clone();
+            store.map_or(Ok(()), Store::close).unwrap();
+        };
+        let options = of_files(&[])
+            .background(background)
+            .on_event(Arc::new(listener));
+        let store = Store::open(dir.path(), &options).unwrap();
+        *own.lock() = Some(store.clone());
+        store.keyspace_or_create("default").unwrap();
+        store.close().unwrap();
+        Store::open(dir.path(), &of_files(&[])).unwrap();
+        own.lock().take();
     }
 }

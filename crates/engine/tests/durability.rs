@@ -110,3 +110,64 @@ fn a_synced_delete_of_nothing_makes_durable_what_was_before() {
         assert_eq!(left.as_deref(), Some(&b"v"[..]), "by batch: {by_batch}");
     }
 }
+
+/// In a file whose blocks come with the first write, the segment that comes next gets its own ahead.
+#[test]
+fn durable_puts_have_the_next_segment_prepared() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let options = Options::new()
+        .capacity_bytes(128 << 20)
+        .segment_bytes(4 << 20)
+        .durability(Durability::Sync);
+    let store = Store::open(&path, &options).unwrap();
+    let ks = store.create_keyspace("default").unwrap();
+    let before = store.stats().bytes_written.metadata;
+    let (mut count, deadline) = (0u32, Instant::now() + Duration::from_secs(20));
+    // By another thread, so nobody knows how soon.
+    while store.stats().bytes_written.metadata < before + (4 << 20) {
+        ks.put(count.to_be_bytes(), "value").unwrap();
+        count += 1;
+        assert!(Instant::now() < deadline, "nothing was prepared");
+    }
+    let value = vec![7; 1 << 20];
+    (0..8).for_each(|n| ks.put(format!("large{n}"), &value).unwrap());
+    store.close().unwrap();
+    drop(ks);
+    let store = Store::open(&path, &options).unwrap();
+    assert!(store.damage().is_empty());
+    let ks = store.keyspace("default").unwrap();
+    for n in 0..count {
+        assert!(ks.contains(n.to_be_bytes()).unwrap());
+    }
+    for n in 0..8 {
+        assert_eq!(ks.get(format!("large{n}")).unwrap().as_ref(), Some(&value));
+    }
+}
+
+#[test]
+fn a_range_delete_has_the_durability_that_it_is_given() {
+    for (default, own) in [
+        (Durability::None, Durability::Sync),
+        (Durability::Sync, Durability::None),
+    ] {
+        let memory = MemoryMedia::new(BYTES, 512).unwrap();
+        let recording = Arc::new(RecordingMedia::new(memory));
+        let store = Store::open("", &options(recording.clone(), default)).unwrap();
+        let ks = store.create_keyspace("default").unwrap();
+        ks.put("a", "v").unwrap();
+        ks.put("b", "v").unwrap();
+        store.sync().unwrap();
+        let left = || {
+            let store = survivors(&recording);
+            let ks = store.keyspace("default").unwrap();
+            ["a", "b"].map(|key| ks.contains(key).unwrap())
+        };
+        let given = WriteOptions::new().durability(own);
+        let is_kept = own == Durability::None;
+        ks.delete_range_with("a", "aa", &given).unwrap();
+        assert_eq!(left(), [is_kept, true], "{own:?}");
+        ks.delete_prefix_with("b", &given).unwrap();
+        assert_eq!(left(), [is_kept, is_kept], "{own:?}");
+    }
+}

@@ -22,7 +22,7 @@ use heliox_format::ids::{
     Birth, Incarnation, KeyspaceId, Location, MediaClass, SegmentId, SeqNo, StoreUuid,
 };
 use heliox_format::label::Label;
-use heliox_format::record::{RecordHeader, RecordKind};
+use heliox_format::record::{RecordHeader, RecordKind, Settles};
 use heliox_format::segment::{SegmentHeader, SegmentKind};
 use heliox_format::superblock::{CheckpointRoot, Cut, Superblock};
 use heliox_format::{checkpoint, frame, label, limits, record, segment, superblock};
@@ -391,6 +391,16 @@ fn record_headers() -> Vec<(&'static str, RecordHeader)> {
             },
         ),
         (
+            "record that settles another",
+            RecordHeader {
+                settles: Some(Settles {
+                    location: Location::from_bits(0xab_cdef_0123),
+                    difference: 0x0102_0304_0506_0708,
+                }),
+                ..put
+            },
+        ),
+        (
             "record retained tombstone",
             RecordHeader {
                 link,
@@ -437,6 +447,7 @@ fn put_checkpoint(text: &mut String) {
             first_seq: SeqNo(0x12),
             last_seq: SeqNo(0x13),
             used_bytes: 0x1400,
+            packed_bytes: 0x1400,
             records: 0x15,
             displaced: 0x16,
             displaced_sum: 0x17,

@@ -140,6 +140,30 @@ fn the_sweep_of_orphans_leaves_a_snapshot_its_large_values() {
     assert_eq!(ks.get("seen").unwrap(), None);
 }
 
+/// A run that is too short for the sweep that the one before made due leaves it to the next.
+#[test]
+fn a_close_before_the_sweep_of_orphans_does_not_forget_it() {
+    let media: Arc<dyn Media> = Arc::new(MemoryMedia::new(BYTES, 512).unwrap());
+    let store = open(&media).unwrap();
+    let ks = store.create_keyspace("default").unwrap();
+    ks.put("large", vec![7; (2 << 20) + 5]).unwrap();
+    store.sync().unwrap();
+    std::mem::forget((store, ks));
+
+    for _ in 0..2 {
+        let store = open(&media).unwrap();
+        let ks = store.keyspace("default").unwrap();
+        ks.put("large", "small").unwrap();
+        drop(ks);
+        store.close().unwrap();
+    }
+    let store = open(&media).unwrap();
+    let before = store.stats().live_bytes;
+    store.step().unwrap();
+    let swept = before.saturating_sub(store.stats().live_bytes);
+    assert!(swept > 1 << 20, "{swept} bytes were swept");
+}
+
 /// One read, counted from 0, gives the bytes of another place.
 struct Astray {
     inner: Arc<MemoryMedia>,

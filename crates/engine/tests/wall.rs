@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{dump, name, value, Clock, Rng};
-use heliox::{BackupOptions, Batch, ErrorKind, Keyspace, Options, Store, WriteOptions};
+use heliox::{
+    BackupOptions, Batch, Durability, ErrorKind, Keyspace, Media, Options, Store, WriteOptions,
+};
+use heliox_media::MemoryMedia;
 
 const STORE_BYTES: u64 = 66 << 20;
 const VALUE_BYTES: usize = 4000;
@@ -415,4 +418,35 @@ fn values_that_expire_leave_room_for_the_next_put() {
     ks.put("next", "value").unwrap_err();
     *clock.0.lock().unwrap() += Duration::from_secs(61);
     ks.put("next", "value").unwrap();
+}
+
+// ---- padding ----
+
+/// Each takes a block of its own, of which it needs a few bytes: the rest is garbage, also in the eyes of
+/// a run that did not write it, whether the one before was closed or not.
+#[test]
+fn small_puts_that_are_synced_one_by_one_fill_no_store() {
+    let media: Arc<dyn Media> = Arc::new(MemoryMedia::new(STORE_BYTES, 4096).unwrap());
+    let options = common::small(media).simulation(Clock::new());
+    let blocks = STORE_BYTES / 4096;
+    let sync = WriteOptions::new().durability(Durability::Sync);
+    let (mut store, mut ks) = open(&options);
+    let mut puts = 0;
+    for is_closed in [true, false, true] {
+        for n in puts..puts + blocks {
+            let put = ks.put_with(name(n), "v", &sync);
+            put.unwrap_or_else(|error| panic!("put {n}: {error}"));
+        }
+        puts += blocks;
+        let live_bytes = store.stats().live_bytes;
+        assert!(live_bytes / puts < 100, "{live_bytes} of {puts} puts");
+        match is_closed {
+            true => drop((ks, store.close().unwrap())),
+            false => std::mem::forget((ks, store)),
+        }
+        store = Store::open("", &options).unwrap();
+        ks = store.keyspace("a").unwrap();
+        assert_eq!(store.stats().live_bytes, live_bytes);
+    }
+    assert_eq!(ks.iter().start().unwrap().count() as u64, puts);
 }

@@ -197,6 +197,9 @@ pub struct SegmentEntry {
     pub last_seq: SeqNo,
     /// Bytes written into it so far.
     pub used_bytes: u64,
+    /// Of these, what its records take with their alignment and frames, without what filled up blocks
+    /// that had to be written before they were full.
+    pub packed_bytes: u64,
     /// Records appended to it so far.
     pub records: u32,
     /// How many records named one of its records as displaced.
@@ -334,11 +337,22 @@ impl CheckpointMeta {
     }
 }
 
+const VOIDED: u8 = 0x1;
+const SEALED: u8 = 0x2;
+const NO_HEADS: u8 = 0x4;
+/// How much of it is padding is said behind the rest: where there is none, as before that was known.
+const PADDED: u8 = 0x8;
+
 fn encode_segment(segment: &SegmentEntry, out: &mut Vec<u8>) {
+    let padding_bytes = segment.used_bytes.saturating_sub(segment.packed_bytes);
+    let flag = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
     out.put_varint(u64::from(segment.id.0));
     out.put(&[
         segment.kind as u8,
-        u8::from(segment.voided) | u8::from(segment.sealed) << 1 | u8::from(!segment.heads) << 2,
+        flag(VOIDED, segment.voided)
+            | flag(SEALED, segment.sealed)
+            | flag(NO_HEADS, !segment.heads)
+            | flag(PADDED, padding_bytes > 0),
     ]);
     out.put_varint(u64::from(segment.birth.0));
     out.put_varint(segment.first_seq.0);
@@ -348,27 +362,37 @@ fn encode_segment(segment: &SegmentEntry, out: &mut Vec<u8>) {
     out.put_varint(u64::from(segment.displaced));
     out.put_u64(segment.displaced_sum);
     out.put_u64(segment.appended_sum);
+    if padding_bytes > 0 {
+        out.put_varint(padding_bytes);
+    }
 }
 
 fn decode_segment(reader: &mut Reader<'_>) -> Option<SegmentEntry> {
     let id = SegmentId(u32::try_from(reader.varint()?).ok()?);
     let kind = SegmentKind::from_u8(reader.u8()?)?;
     let flags = reader.u8()?;
-    Some(SegmentEntry {
+    let mut entry = SegmentEntry {
         id,
         kind,
         birth: Birth(u32::try_from(reader.varint()?).ok()?),
         first_seq: SeqNo(reader.varint()?),
         last_seq: SeqNo(reader.varint()?),
         used_bytes: reader.varint()?,
+        packed_bytes: 0,
         records: u32::try_from(reader.varint()?).ok()?,
         displaced: u32::try_from(reader.varint()?).ok()?,
         displaced_sum: reader.u64()?,
         appended_sum: reader.u64()?,
-        voided: flags & 1 != 0,
-        sealed: flags & 2 != 0,
-        heads: flags & 4 == 0,
-    })
+        voided: flags & VOIDED != 0,
+        sealed: flags & SEALED != 0,
+        heads: flags & NO_HEADS == 0,
+    };
+    let padding_bytes = match flags & PADDED {
+        0 => 0,
+        _ => reader.varint()?,
+    };
+    entry.packed_bytes = entry.used_bytes.checked_sub(padding_bytes)?;
+    Some(entry)
 }
 
 fn decode_meta(reader: &mut Reader<'_>) -> Option<CheckpointMeta> {
@@ -429,6 +453,7 @@ mod tests {
                 first_seq: SeqNo(1),
                 last_seq: SeqNo(9),
                 used_bytes: 12345,
+                packed_bytes: 345,
                 records: 4,
                 displaced: 3,
                 displaced_sum: u64::MAX,

@@ -22,13 +22,14 @@ const EXT_CHUNKED: u8 = 1 << 2;
 const EXT_COMPRESSED: u8 = 1 << 3;
 const EXT_ENCRYPTED: u8 = 1 << 4;
 const EXT_TOMBSTONE: u8 = 1 << 5;
-const EXT_KNOWN: u8 = EXT_GAP | EXT_BATCH | EXT_CHUNKED | EXT_TOMBSTONE;
+const EXT_SETTLES: u8 = 1 << 6;
+const EXT_KNOWN: u8 = EXT_GAP | EXT_BATCH | EXT_CHUNKED | EXT_TOMBSTONE | EXT_SETTLES;
 
 const EXPIRY_BYTES: usize = 6;
 /// The latest expiry that a record can carry, in milliseconds since 1970.
 pub const EXPIRY_MS_MAX: u64 = (1 << 48) - 1;
 /// Longest header of any record: what a reader needs to be sure to decode one.
-pub const RECORD_HEADER_BYTES_MAX: usize = 2 + 5 + 3 + 4 + 10 + 10 + 5 + 5 + 6 + 10;
+pub const RECORD_HEADER_BYTES_MAX: usize = 2 + 5 + 3 + 4 + 10 + 10 + 5 + 5 + 6 + 10 + 5 + 8;
 
 /// What a record does. The numbers are on media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +63,15 @@ impl RecordKind {
     }
 }
 
+/// An older record of the same key that had lost its entry to another key, and that a record makes good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settles {
+    /// Where it lies.
+    pub location: Location,
+    /// What the sum of the displacing keys of its segment lacks.
+    pub difference: u64,
+}
+
 /// Everything about a record but its key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
@@ -89,6 +99,8 @@ pub struct RecordHeader {
     pub chunked: bool,
     /// A retained record that copies a tombstone.
     pub retained_tombstone: bool,
+    /// What it settles: replay enters it, as the append did.
+    pub settles: Option<Settles>,
 }
 
 impl RecordHeader {
@@ -108,6 +120,7 @@ impl RecordHeader {
             version_delta: None,
             chunked: false,
             retained_tombstone: false,
+            settles: None,
         }
     }
 
@@ -133,6 +146,7 @@ impl RecordHeader {
             | bit(self.batch_offset.is_some(), EXT_BATCH)
             | bit(self.chunked, EXT_CHUNKED)
             | bit(self.retained_tombstone, EXT_TOMBSTONE)
+            | bit(self.settles.is_some(), EXT_SETTLES)
     }
 
     fn flags(&self, extension: u8) -> u8 {
@@ -170,6 +184,10 @@ impl RecordHeader {
         if let Some(delta) = self.version_delta {
             out.put_varint(delta);
         }
+        if let Some(settles) = self.settles {
+            out.put_uint(settles.location.bits(), Location::BYTES);
+            out.put_u64(settles.difference);
+        }
     }
 
     /// Most bytes that the whole record can take with any gap and batch offset.
@@ -196,6 +214,7 @@ impl RecordHeader {
                 0
             }
             + option(self.version_delta)
+            + self.settles.map_or(0, |_| Location::BYTES + 8)
     }
 }
 
@@ -291,6 +310,14 @@ fn decode_fields(
     } else {
         None
     };
+    let settles = if extension & EXT_SETTLES != 0 {
+        Some(Settles {
+            location: Location::from_bits(reader.uint(Location::BYTES)?),
+            difference: reader.u64()?,
+        })
+    } else {
+        None
+    };
     let header = RecordHeader {
         kind,
         keyspace,
@@ -304,6 +331,7 @@ fn decode_fields(
         version_delta,
         chunked: extension & EXT_CHUNKED != 0,
         retained_tombstone: extension & EXT_TOMBSTONE != 0,
+        settles,
     };
     Some((header, extension))
 }
@@ -388,6 +416,10 @@ mod tests {
         header.version_delta = Some(u64::MAX >> 16);
         header.chunked = true;
         header.retained_tombstone = true;
+        header.settles = Some(Settles {
+            location: Location::from_bits(0xff_ffff_fffe),
+            difference: u64::MAX - 1,
+        });
         round_trip(&header);
     }
 

@@ -185,6 +185,15 @@ pub struct ScanBatch {
     pub next: Next,
 }
 
+/// How many entries a range holds, roughly.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ApproximateCount {
+    /// Exact but for ties at either end.
+    pub count: u64,
+    /// With all ties at either end: not more.
+    pub most: u64,
+}
+
 /// Counters and sizes of an index. Sums over the whole index; cheap except where noted.
 #[derive(Clone, Copy, Default, Debug)]
 #[non_exhaustive]

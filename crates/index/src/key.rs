@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use heliox_format::ids::KeyspaceId;
+use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::KEYSPACE_BYTES;
@@ -122,6 +123,13 @@ impl<'a> From<&'a [u8]> for KeyView<'a> {
 }
 
 impl KeyView<'_> {
+    /// The key in one piece.
+    pub(crate) fn internal(&self) -> SmallVec<[u8; 64]> {
+        let mut whole = SmallVec::from_slice(self.head);
+        whole.extend_from_slice(self.tail);
+        whole
+    }
+
     /// Compares with a whole key.
     pub(crate) fn compare(&self, other: &[u8]) -> Ordering {
         let (front, back) = other.split_at(other.len().min(self.head.len()));

@@ -93,22 +93,48 @@ impl KeyedLeaf {
     /// The entries of a key.
     pub(crate) fn find(&self, key: KeyView<'_>) -> SmallVec<[Entry; 2]> {
         let mut found = SmallVec::new();
+        let whole = key.internal();
         // Equal keys may run over a group's end.
         for group in self.groups.iter().skip(self.group_of(key)) {
             if key.compare(group.first_key()).is_lt() {
                 break;
             }
-            group.visit(|other, entry| {
-                if key.compare(other).is_eq() {
-                    found.push(entry);
-                }
-            });
+            found.extend(group.equal(&whole).map(|held| held.entry()));
         }
         found
     }
 
     /// Applies an action to a key's entries. False if it names an entry that is not there.
     pub(crate) fn apply(&mut self, key: &[u8], action: Action) -> bool {
+        self.apply_in_place(key, action) || self.apply_anew(key, action)
+    }
+
+    /// Where one group is concerned, that keeps its size: a few bytes of it change. False, and nothing
+    /// is done, otherwise.
+    fn apply_in_place(&mut self, key: &[u8], action: Action) -> bool {
+        let at = self.group_of(KeyView::from(key));
+        let next = self.groups.get(at + 1);
+        if next.is_some_and(|next| next.first_key() <= key) {
+            return false;
+        }
+        let Some(group) = self.groups.get_mut(at) else {
+            return false;
+        };
+        let before = group.bytes.capacity();
+        let is_done = match action {
+            Action::Insert(entry) => group.insert(key, entry),
+            Action::Replace { old, new } => group.replace(key, old, new),
+            Action::Keep | Action::Remove { .. } => false,
+        };
+        if is_done {
+            self.len += usize::from(matches!(action, Action::Insert(_)));
+            self.bytes = self.bytes - before + group.bytes.capacity();
+        }
+        is_done
+    }
+
+    /// Decodes the groups concerned and makes them anew.
+    fn apply_anew(&mut self, key: &[u8], action: Action) -> bool {
         let start = self.group_of(KeyView::from(key));
         let mut end = start + 1;
         while self
@@ -223,10 +249,7 @@ impl Group {
             put_varint(&mut group.bytes, shared);
             put_varint(&mut group.bytes, key.len() - shared);
             group.bytes.extend_from_slice(&key[shared..]);
-            let bits = entry.location.bits() | u64::from(entry.tombstone) << Location::BITS;
-            group
-                .bytes
-                .extend_from_slice(&bits.to_le_bytes()[..ENTRY_BYTES]);
+            group.bytes.extend_from_slice(&bytes_of(*entry));
             group.count += 1;
             before = key;
         }
@@ -252,29 +275,103 @@ impl Group {
     }
 
     fn visit(&self, mut f: impl FnMut(&[u8], Entry)) {
-        let mut key = Vec::new();
-        let mut bytes = self.bytes.as_slice();
-        while !bytes.is_empty() {
-            let shared = take_varint(&mut bytes);
-            let own = take_varint(&mut bytes);
-            let Some((suffix, rest)) = bytes.split_at_checked(own) else {
-                return;
-            };
-            let Some((entry, rest)) = rest.split_first_chunk::<ENTRY_BYTES>() else {
-                return;
-            };
-            key.truncate(shared);
-            key.extend_from_slice(suffix);
-            let mut word = [0; 8];
-            word[..ENTRY_BYTES].copy_from_slice(entry);
-            let bits = u64::from_le_bytes(word);
-            let entry = Entry {
-                location: Location::from_bits(bits),
-                tombstone: bits >> Location::BITS & 1 == 1,
-            };
-            f(&key, entry);
-            bytes = rest;
+        let (mut key, mut at) = (Vec::new(), 0);
+        while let Some(held) = self.held_at(at) {
+            key.truncate(held.shared);
+            key.extend_from_slice(held.own);
+            f(&key, held.entry());
+            at = held.end();
         }
+    }
+
+    /// The entry that starts there, if any does.
+    fn held_at(&self, at: usize) -> Option<Held<'_>> {
+        let mut bytes = self.bytes.get(at..).filter(|bytes| !bytes.is_empty())?;
+        let shared = take_varint(&mut bytes);
+        let own_len = take_varint(&mut bytes);
+        let (own, rest) = bytes.split_at_checked(own_len)?;
+        Some(Held {
+            shared,
+            own,
+            entry_at: self.bytes.len() - rest.len(),
+            bytes: rest.first_chunk()?,
+        })
+    }
+
+    /// Where the first entry that is not below the key starts, and how many bytes the key shares with the
+    /// one before. No key is put together for it.
+    fn seek(&self, key: &[u8]) -> (usize, usize) {
+        let (mut at, mut shared) = (0, 0);
+        while let Some(held) = self.held_at(at) {
+            // One that leaves the entry before earlier than the key does is above the key, one that
+            // leaves it later is below it like that.
+            if held.shared < shared {
+                break;
+            }
+            if held.shared == shared {
+                let rest = &key[shared..];
+                if held.own >= rest {
+                    break;
+                }
+                shared += common_bytes(held.own, rest);
+            }
+            at = held.end();
+        }
+        (at, shared)
+    }
+
+    /// The entries of this very key.
+    fn equal<'g>(&'g self, key: &'g [u8]) -> impl Iterator<Item = Held<'g>> {
+        let (mut at, mut shared) = self.seek(key);
+        std::iter::from_fn(move || {
+            let held = self.held_at(at)?;
+            let is_equal = held.shared == shared && held.own == &key[shared..];
+            (at, shared) = (held.end(), key.len());
+            is_equal.then_some(held)
+        })
+    }
+
+    /// Adds an entry in front of those that are not below it. False, and nothing is done, if the group
+    /// would grow too large.
+    fn insert(&mut self, key: &[u8], entry: Entry) -> bool {
+        if self.count >= GROUP_ENTRIES || self.bytes.len() + key.len() > GROUP_BYTES {
+            return false;
+        }
+        let (at, shared) = self.seek(key);
+        let mut laid = Vec::with_capacity(key.len() + 32);
+        put_varint(&mut laid, shared);
+        put_varint(&mut laid, key.len() - shared);
+        laid.extend_from_slice(&key[shared..]);
+        laid.extend_from_slice(&bytes_of(entry));
+        let mut end = at;
+        if let Some(next) = self.held_at(at) {
+            // It follows the new key now, with which it shares no less.
+            let more = match next.shared == shared {
+                true => common_bytes(&key[shared..], next.own),
+                false => 0,
+            };
+            put_varint(&mut laid, next.shared + more);
+            put_varint(&mut laid, next.own.len() - more);
+            laid.extend_from_slice(&next.own[more..]);
+            end = next.entry_at;
+        }
+        self.bytes
+            .reserve_exact(laid.len() - (end - at).min(laid.len()));
+        self.bytes.splice(at..end, laid);
+        self.count += 1;
+        true
+    }
+
+    /// Changes an entry of the key. False, and nothing is done, if none holds `old`.
+    fn replace(&mut self, key: &[u8], old: Location, new: Entry) -> bool {
+        let mut equal = self.equal(key);
+        let held = equal.find(|held| held.entry().location == old);
+        let Some(at) = held.map(|held| held.entry_at) else {
+            return false;
+        };
+        drop(equal);
+        self.bytes[at..at + ENTRY_BYTES].copy_from_slice(&bytes_of(new));
+        true
     }
 
     fn decode(&self) -> Vec<KeyedEntry> {
@@ -287,6 +384,40 @@ impl Group {
         });
         entries
     }
+}
+
+/// An entry as it stands in a group.
+struct Held<'g> {
+    /// Bytes that its key shares with the one before.
+    shared: usize,
+    /// The others.
+    own: &'g [u8],
+    /// Where location and flags start.
+    entry_at: usize,
+    bytes: &'g [u8; ENTRY_BYTES],
+}
+
+impl Held<'_> {
+    fn end(&self) -> usize {
+        self.entry_at + ENTRY_BYTES
+    }
+
+    fn entry(&self) -> Entry {
+        let mut word = [0; 8];
+        word[..ENTRY_BYTES].copy_from_slice(self.bytes);
+        let bits = u64::from_le_bytes(word);
+        Entry {
+            location: Location::from_bits(bits),
+            tombstone: bits >> Location::BITS & 1 == 1,
+        }
+    }
+}
+
+fn bytes_of(entry: Entry) -> [u8; ENTRY_BYTES] {
+    let bits = entry.location.bits() | u64::from(entry.tombstone) << Location::BITS;
+    let mut bytes = [0; ENTRY_BYTES];
+    bytes.copy_from_slice(&bits.to_le_bytes()[..ENTRY_BYTES]);
+    bytes
 }
 
 fn put_varint(out: &mut Vec<u8>, mut value: usize) {
@@ -330,7 +461,10 @@ mod tests {
             let mut leaf = KeyedLeaf::default();
             let mut map = BTreeMap::new();
             for (number, (id, kind, pad)) in ops.into_iter().enumerate() {
-                let key = format!("https://host/{}{id}", "x".repeat(pad % 3 * 700)).into_bytes();
+                // Every third is longer by what others are prefixes of.
+                let tail = if id % 3 == 0 { "/index.html" } else { "" };
+                let key = format!("https://host/{}{}{tail}", "x".repeat(pad % 3 * 700), id / 3);
+                let key = key.into_bytes();
                 let new = entry(number as u64);
                 let held = leaf.find(KeyView::from(key.as_slice())).first().copied();
                 prop_assert_eq!(held, map.get(&key).copied());
@@ -344,6 +478,16 @@ mod tests {
                     Action::Remove { .. } => drop(map.remove(&key)),
                     _ => drop(map.insert(key, new)),
                 }
+            }
+            // Nothing is stored twice for being changed in place, and the memory is counted as it is.
+            for group in &leaf.groups {
+                let (anew, count) = Group::encode(&group.decode());
+                prop_assert_eq!((&anew.bytes, anew.count, count), (&group.bytes, group.count, count));
+            }
+            if leaf.len() > 0 {
+                let counted = leaf.bytes();
+                leaf.recount();
+                prop_assert_eq!(leaf.bytes(), counted);
             }
             let held: Vec<_> = leaf.entries().into_iter().map(|e| (e.key, e.entry)).collect();
             prop_assert_eq!(leaf.len(), map.len());

@@ -111,7 +111,9 @@ pub(crate) fn plan(
     keys: &Keys,
 ) -> Plan {
     if let Some(keyed) = &leaf.keyed {
-        return split_keyed(&keyed.entries(), fences, options);
+        let entries = keyed.entries();
+        let plan = beside_keyed(&entries, fences, options, key);
+        return plan.unwrap_or_else(|| split_keyed(&entries, fences, options));
     }
     let stored = leaf.stored(blocks);
     if leaf.wants_reslice {
@@ -234,13 +236,8 @@ fn beside(
     let high = items.iter().map(|item| item.span.high).max()?;
     let first = prefix.with_window(offset, low, 0);
     let last = prefix.with_window(offset, high, u64::MAX);
-    // As many keys again take a quarter of the cells: growing keys fill leaf after leaf so.
-    let width = 64 - (high - low).leading_zeros();
-    let shift = width
-        .saturating_sub(13)
-        .clamp(0, u32::from(slice::SHIFT_MAX)) as u8;
     let near = Window {
-        shift,
+        shift: near_shift(low, high),
         ..window.clone()
     };
     let beside = |separator, below| (separator, window_near(&near, prefix, key.code(), below));
@@ -267,6 +264,59 @@ fn beside(
         return Some(Plan::Prepend { separator, window });
     }
     None
+}
+
+/// The shift of a window in which as many keys again as lie between these take a quarter of the cells:
+/// growing keys fill leaf after leaf so.
+fn near_shift(low: u64, high: u64) -> u8 {
+    let width = 64 - (high - low).leading_zeros();
+    let shift = width.saturating_sub(13);
+    shift.clamp(0, u32::from(slice::SHIFT_MAX)) as u8
+}
+
+/// The same beside a leaf of full keys, as a leaf is that began with keys of two keyspaces: it gets
+/// slices, if these tell its keys apart now that none will come beyond them.
+fn beside_keyed(
+    entries: &[KeyedEntry],
+    fences: &Fences,
+    options: &IndexOptions,
+    key: &PreparedKey<'_>,
+) -> Option<Plan> {
+    let (first, last) = (&entries.first()?.key, &entries.last()?.key);
+    let new = key.internal();
+    let (grows, shrinks) = (new > *last, new < *first);
+    let is_one = [last, &new]
+        .iter()
+        .all(|key| common_bytes(first, key) >= KEYSPACE_BYTES);
+    if !is_one || !grows && !shrinks {
+        return None;
+    }
+    let (below, upto) = if grows { (last, &new) } else { (&new, first) };
+    let separator = upto.get(..=common_bytes(below, upto))?.to_vec();
+    let (low, high) = fences_around(fences, &separator);
+    let held = sliced_again(entries, if grows { &low } else { &high }, options)?;
+    let Content::Slices(window, _) = &held else {
+        return None;
+    };
+    let offset = usize::from(window.offset);
+    let codes = (Coded::of_internal(first), Coded::of_internal(last));
+    let near = Window {
+        shift: near_shift(codes.0.bits(offset), codes.1.bits(offset)),
+        ..window.clone()
+    };
+    let cells = if grows {
+        NEAR_CELLS
+    } else {
+        slice::CELLS - NEAR_CELLS
+    };
+    let near = window_near(&near, &codes.0.truncated(offset), key.code(), cells);
+    let empty = Content::Slices(near, Vec::new());
+    let (left, right) = if grows { (held, empty) } else { (empty, held) };
+    Some(Plan::Split {
+        separator,
+        left,
+        right,
+    })
 }
 
 /// A window as fine as its neighbour's, for keys that go on from `code`, with `below` cells below

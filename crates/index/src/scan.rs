@@ -4,7 +4,7 @@
 //! Backward is forward on mirrored slices, so there is one order to get right. No lock is kept between steps:
 //! the caller's cursor is the last key it verified.
 
-use crate::api::{Direction, Next, ScanBatch, ScanEntry, ScanFrom};
+use crate::api::{ApproximateCount, Direction, Next, ScanBatch, ScanEntry, ScanFrom};
 use crate::code::Coded;
 use crate::index::Index;
 use crate::key::KeyView;
@@ -104,45 +104,62 @@ impl Index {
     /// Approximate number of entries in `[from, to)`: exact but for ties at either end. Costs about
     /// 50 ns for each leaf in the range.
     #[must_use]
-    pub fn approximate_count(&self, from: &[u8], to: Option<&[u8]>) -> u64 {
+    pub fn approximate_count(&self, from: &[u8], to: Option<&[u8]>) -> ApproximateCount {
+        let mut sum = ApproximateCount::default();
         if to.is_some_and(|to| to <= from) {
-            return 0;
+            return sum;
         }
-        let (mut count, mut at) = (0, Some(from.to_vec()));
+        let mut at = Some(from.to_vec());
         while let Some(low) = at {
             let tree = self.tree.shared();
             let (cell, fences) = tree.leaf_between(Probe::At(KeyView::from(low.as_slice())));
             let ends =
                 fences.high.is_none() || to.is_some_and(|to| fences.high.as_deref() >= Some(to));
             let leaf = cell.lock();
-            count += match (low == *from, ends.then_some(to).flatten()) {
-                (false, None) => leaf.len() as u64,
+            let here = match (low == *from, ends.then_some(to).flatten()) {
+                (false, None) => ApproximateCount {
+                    count: leaf.len() as u64,
+                    most: leaf.len() as u64,
+                },
                 (first, to) => self.count_within(&leaf, first.then_some(from), to),
             };
+            sum.count += here.count;
+            sum.most += here.most;
             at = if ends { None } else { fences.high };
         }
-        count
+        sum
     }
 
-    fn count_within(&self, leaf: &Leaf, from: Option<&[u8]>, to: Option<&[u8]>) -> u64 {
+    fn count_within(
+        &self,
+        leaf: &Leaf,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> ApproximateCount {
         if let Some(keyed) = &leaf.keyed {
             let mut count = 0;
             keyed.visit(|key, _| {
                 let inside = from.is_none_or(|from| key >= from) && to.is_none_or(|to| key < to);
                 count += u64::from(inside);
             });
-            return count;
+            return ApproximateCount { count, most: count };
         }
         let cell = |key| leaf.window.cell(&Coded::of_internal(key));
         let (from, to) = (from.map(cell), to.map(cell));
-        let inside = |slice| {
+        let is_in = |slice| {
             from.is_none_or(|from| slice::first_cell(slice) >= from)
                 && to.is_none_or(|to| slice::first_cell(slice) < to)
         };
-        leaf.stored(&self.blocks)
-            .iter()
-            .filter(|stored| inside(stored.slice))
-            .count() as u64
+        let may_be_in = |slice| {
+            from.is_none_or(|from| slice::last_cell(slice) >= from)
+                && to.is_none_or(|to| slice::first_cell(slice) <= to)
+        };
+        let mut sum = ApproximateCount::default();
+        for stored in leaf.stored(&self.blocks) {
+            sum.count += u64::from(is_in(stored.slice));
+            sum.most += u64::from(may_be_in(stored.slice));
+        }
+        sum
     }
 }
 

@@ -6,7 +6,7 @@ use heliox_sync::atomic::Ordering;
 use heliox_format::bytes::StackBytes;
 use heliox_format::ids::{Birth, KeyspaceId, Location, SeqNo};
 use heliox_format::limits::{BLOCK_BYTES, CHUNK_BYTES, KEY_BYTES_MAX};
-use heliox_format::record::{RecordHeader, RecordKind, RECORD_HEADER_BYTES_MAX};
+use heliox_format::record::{RecordHeader, RecordKind, Settles, RECORD_HEADER_BYTES_MAX};
 use heliox_format::segment::SegmentHeader;
 use heliox_media::AlignedBuf;
 
@@ -111,6 +111,10 @@ impl<'a> NewRecord<'a> {
         };
         header.chunked = self.chunked;
         header.retained_tombstone = self.retained_tombstone;
+        header.settles = self.settles.map(|settlement| Settles {
+            location: settlement.location,
+            difference: settlement.difference,
+        });
         Ok(header)
     }
 
@@ -227,6 +231,8 @@ impl Log {
             .open(stream.kind(), birth, seq)
             .ok_or(LogError::Full)?;
         state.heads.forget(id);
+        // Whatever lies there next time, it may have been given back meanwhile.
+        state.prepared = None;
         state.next_birth = Birth(birth.0 + 1);
         self.views.open(id, birth, seq, 0);
         self.publish_free(state);
@@ -408,6 +414,7 @@ impl Log {
             segment.last_seq = seq;
             // Kept up to the record, so that a checkpoint's cut within a frame covers it.
             segment.used_bytes = end.saturating_sub(self.geometry.start(open.id));
+            segment.packed_bytes += self.geometry.packed_bytes(location, end);
             if let Some(expiry_ms) = record.expiry_ms {
                 state.table.add_expiry(open.id, expiry_ms);
             }

@@ -15,7 +15,7 @@ pub enum LogError {
     Damaged(DecodeError),
     /// No free segment is left for this stream.
     Full,
-    /// The log was ended: the store is being closed.
+    /// The log was ended: the store is being closed, or is closed.
     Ended,
     /// An earlier write or sync failed; nothing is written until the store is opened again.
     Failed(String),
@@ -29,7 +29,7 @@ impl fmt::Display for LogError {
             LogError::Media(error) => error.fmt(f),
             LogError::Damaged(error) => error.fmt(f),
             LogError::Full => f.write_str("no free segment is left"),
-            LogError::Ended => f.write_str("the store is being closed"),
+            LogError::Ended => f.write_str("the store is closed"),
             LogError::Failed(first) => {
                 write!(
                     f,
@@ -45,7 +45,11 @@ impl std::error::Error for LogError {}
 
 impl From<MediaError> for LogError {
     fn from(error: MediaError) -> LogError {
-        LogError::Media(error)
+        match error {
+            // Whoever was late when the store was closed.
+            MediaError::Closed { .. } => LogError::Ended,
+            error => LogError::Media(error),
+        }
     }
 }
 

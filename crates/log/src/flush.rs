@@ -61,19 +61,26 @@ impl Log {
     /// # Errors
     /// The failure of the write, or of an earlier one.
     pub fn write_full_chunks(&self) -> Result<(), LogError> {
-        self.flush(Reach::Full)
+        self.flush(Reach::Full, || false)
     }
 
-    /// Writes everything appended so far; durability is not promised.
+    /// Returns when every record appended so far is written; durability is not promised. One write
+    /// serves everybody who waits.
     ///
     /// # Errors
     /// The failure of the write, or of an earlier one.
     pub fn write_all(&self) -> Result<(), LogError> {
-        self.flush(Reach::All)
+        self.check_failed()?;
+        let seq = self.last_seq().0;
+        self.flush(Reach::All, || {
+            self.written_seq.load(Ordering::Acquire) >= seq
+        })
     }
 
-    fn flush(&self, reach: Reach) -> Result<(), LogError> {
-        self.enter_gate(|| false);
+    fn flush(&self, reach: Reach, done: impl Fn() -> bool) -> Result<(), LogError> {
+        if !self.enter_gate(done) {
+            return Ok(());
+        }
         let result = self.write_chunks(reach).map(|_| ());
         self.leave_gate();
         result
@@ -129,6 +136,10 @@ impl Log {
             }
             (unwritten(&state), reached)
         };
+        if reach == Reach::All {
+            let bytes: usize = chunks.iter().map(|(_, chunk)| chunk.len).sum();
+            self.last_sync_bytes.store(bytes as u64, Ordering::Relaxed);
+        }
         for (stream, chunk) in chunks {
             let bytes = &chunk.memory[..chunk.len];
             self.media
@@ -137,6 +148,9 @@ impl Log {
             self.check_begun(&chunk).map_err(|e| self.fail(e))?;
             self.note_written(stream, chunk);
             self.wake_one();
+        }
+        if reach == Reach::All {
+            self.written_seq.fetch_max(reached.seq.0, Ordering::AcqRel);
         }
         Ok(reached)
     }

@@ -29,6 +29,14 @@ impl LogGeometry {
         location.bits() << self.unit_shift
     }
 
+    /// What a record takes that starts there and ends before this address: with the frames that it
+    /// crosses, and what is lost before the next can start.
+    #[must_use]
+    pub fn packed_bytes(&self, location: Location, end: u64) -> u64 {
+        let bytes = end.saturating_sub(self.address(location));
+        bytes.next_multiple_of(1 << self.unit_shift)
+    }
+
     /// The location of an address that is a multiple of the unit.
     #[must_use]
     pub fn location(&self, address: u64) -> Location {

@@ -28,6 +28,7 @@ pub mod flush;
 pub mod geometry;
 pub mod heads;
 pub mod log;
+mod prepare;
 pub mod read;
 pub mod scan;
 #[cfg(all(test, feature = "shuttle"))]

@@ -93,6 +93,8 @@ pub(crate) struct State {
     pub(crate) pool: Vec<AlignedBuf>,
     /// Bytes of the tail that are not on media yet.
     pub(crate) unwritten_bytes: u64,
+    /// The segment that was prepared last.
+    pub(crate) prepared: Option<SegmentId>,
     /// What users had appended when everything was last put in line for writing, as for a sync.
     pub(crate) reached_user_bytes: u64,
 }
@@ -133,12 +135,18 @@ pub struct Log {
     /// Of those who wait for room in the tail.
     pub(crate) write_lock: Mutex<()>,
     pub(crate) chunk_written: Condvar,
+    /// All records up to this order are on media, durable or not.
+    pub(crate) written_seq: AtomicU64,
     pub(crate) durable_seq: AtomicU64,
     /// What the state says, published every [`UNWRITTEN_GRAIN_BYTES`].
     unwritten_bytes: AtomicU64,
     /// What that was when the newest finished sync began; changes under the gate only.
     pub(crate) user_synced_bytes: AtomicU64,
     pub(crate) free_segments: AtomicU64,
+    /// What the newest sync had to write.
+    pub(crate) last_sync_bytes: AtomicU64,
+    /// The segment that comes next should be prepared.
+    pub(crate) prepare_due: AtomicBool,
     pub(crate) is_failed: AtomicBool,
     pub(crate) failure: Mutex<Option<LogError>>,
     pub(crate) size_hint: AtomicU64,
@@ -191,6 +199,7 @@ impl Log {
                     table,
                     pool: Vec::new(),
                     unwritten_bytes: 0,
+                    prepared: None,
                     reached_user_bytes: 0,
                 }),
             },
@@ -198,9 +207,12 @@ impl Log {
             gate_opened: Condvar::new(),
             write_lock: Mutex::new(()),
             chunk_written: Condvar::new(),
+            written_seq: AtomicU64::new(last),
             durable_seq: AtomicU64::new(last),
             unwritten_bytes: AtomicU64::new(0),
             user_synced_bytes: AtomicU64::new(0),
+            last_sync_bytes: AtomicU64::new(0),
+            prepare_due: AtomicBool::new(false),
             is_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             size_hint: AtomicU64::new(128),
@@ -356,6 +368,7 @@ impl Log {
 
     pub(crate) fn check_failed(&self) -> Result<(), LogError> {
         match self.failure() {
+            Some(LogError::Ended) => Err(LogError::Ended),
             Some(first) => Err(LogError::Failed(first.to_string())),
             None => Ok(()),
         }

@@ -95,12 +95,19 @@ fn nobody_waits_for_ever_and_nobody_goes_on_early() {
                 assert!(is_on_media(&log, &appended, name));
             }
         };
+        let write_only = |name: u8| {
+            let appended = append(&log, Stream::User, name).unwrap();
+            log.write_all().unwrap();
+            assert!(is_on_media(&log, &appended, name));
+        };
         thread::scope(|scope| {
             scope.spawn(|| write(1));
             scope.spawn(|| write(2));
             scope.spawn(|| log.write_full_chunks().unwrap());
-            scope.spawn(|| log.write_all().unwrap());
+            scope.spawn(|| write_only(3));
+            scope.spawn(|| write_only(4));
         });
+        log.sync().unwrap();
         assert_eq!(log.durable_seq(), log.last_seq());
         assert_eq!((log.unsynced_bytes(), log.unwritten_bytes()), (0, 0));
     });

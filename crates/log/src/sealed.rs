@@ -169,6 +169,10 @@ impl Media for SealedMedia {
         self.inner.discard(offset, len_bytes)
     }
 
+    fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+        self.inner.prepare(offset, len_bytes)
+    }
+
     fn describe(&self) -> String {
         format!("{}, encrypted", self.inner.describe())
     }

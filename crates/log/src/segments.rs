@@ -41,6 +41,9 @@ pub struct Segment {
     pub last_seq: SeqNo,
     /// Bytes written into it.
     pub used_bytes: u64,
+    /// Of these, what its records take with their alignment and frames; the rest filled up blocks that
+    /// had to be written before they were full.
+    pub packed_bytes: u64,
     /// Records appended to it.
     pub records: u32,
     /// Of these, how many no index entry points to any more.
@@ -77,6 +80,7 @@ impl Segment {
         first_seq: SeqNo::ZERO,
         last_seq: SeqNo::ZERO,
         used_bytes: 0,
+        packed_bytes: 0,
         records: 0,
         dead: 0,
         displaced: 0,
@@ -96,13 +100,17 @@ impl Segment {
         self.records.saturating_sub(self.dead)
     }
 
-    /// Live bytes, estimated as live records times the segment's mean.
+    /// Live bytes, estimated as live records times the segment's mean. What only fills up blocks is not:
+    /// a copy of the records goes without it.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        if self.records == 0 {
-            return 0;
-        }
-        self.used_bytes * u64::from(self.live()) / u64::from(self.records)
+        self.mean_bytes(self.live())
+    }
+
+    /// Bytes that so many of its records take, as the mean goes.
+    #[must_use]
+    pub fn mean_bytes(&self, records: u32) -> u64 {
+        self.packed_bytes * u64::from(records) / u64::from(self.records.max(1))
     }
 
     /// True if it holds log records (and not a checkpoint).
@@ -181,6 +189,22 @@ impl SegmentTable {
         self.segments.iter().enumerate().map(with_id)
     }
 
+    /// The free segment that is opened next.
+    #[must_use]
+    pub fn next(&self) -> Option<SegmentId> {
+        self.free.last().copied()
+    }
+
+    /// Takes that segment away; it is not free until [`SegmentTable::put_next`].
+    pub fn take_next(&mut self) -> Option<SegmentId> {
+        self.free.pop()
+    }
+
+    /// Puts it back, to be opened next.
+    pub fn put_next(&mut self, id: SegmentId) {
+        self.free.push(id);
+    }
+
     /// Takes a free segment and opens it.
     pub fn open(&mut self, kind: SegmentKind, birth: Birth, first_seq: SeqNo) -> Option<SegmentId> {
         let id = self.free.pop()?;
@@ -212,6 +236,7 @@ impl SegmentTable {
             first_seq: entry.first_seq,
             last_seq: entry.last_seq,
             used_bytes: entry.used_bytes,
+            packed_bytes: entry.packed_bytes,
             records: entry.records,
             displaced: entry.displaced,
             displaced_sum: entry.displaced_sum,
@@ -309,6 +334,7 @@ impl SegmentTable {
                 first_seq: s.first_seq,
                 last_seq: s.last_seq,
                 used_bytes: s.used_bytes,
+                packed_bytes: s.packed_bytes,
                 records: s.records,
                 displaced: s.displaced,
                 displaced_sum: s.displaced_sum,
@@ -409,7 +435,8 @@ mod tests {
         let segment = table.get_mut(id);
         segment.records = 10;
         segment.dead = 4;
-        segment.used_bytes = 1000;
+        segment.used_bytes = 4000;
+        segment.packed_bytes = 1000;
         segment.displaced_sum = 77;
         segment.heads = true;
         assert_eq!(segment.live_bytes(), 600);
@@ -423,6 +450,7 @@ mod tests {
         assert!(!other.restore(&beyond), "an id beyond the store");
         assert_eq!(other.free_count(), 2);
         assert_eq!(other.get(id).displaced_sum, 77);
+        assert_eq!(other.get(id).packed_bytes, 1000);
         assert!(other.get(id).heads);
         assert_eq!(other.get(id).birth, Birth(8));
     }

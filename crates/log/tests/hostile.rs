@@ -10,7 +10,9 @@ use heliox_format::frame::{advance, open_frame, peek_frame, FrameShape, FRAME_HE
 use heliox_format::ids::{KeyspaceId, Location};
 use heliox_format::label::Label;
 use heliox_format::limits::{BLOCK_BYTES, CHUNK_BYTES, KEY_BYTES_MAX};
-use heliox_format::record::{decode_header, Decoded, RecordHeader, RecordKind, EXPIRY_MS_MAX};
+use heliox_format::record::{
+    decode_header, Decoded, RecordHeader, RecordKind, Settles, EXPIRY_MS_MAX,
+};
 use heliox_format::segment::SegmentHeader;
 use heliox_format::superblock::Superblock;
 use proptest::option;
@@ -46,6 +48,10 @@ fn record() -> impl Strategy<Value = RecordHeader> {
                 header.chunked,
                 header.retained_tombstone,
             ) = rare;
+            header.settles = header.link.map(|location| Settles {
+                location,
+                difference: seq_gap,
+            });
             header
         },
     )

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             FileOptions {
                 io_mode: mode,
                 direct: true,
+                ..FileOptions::default()
             },
         )?;
         println!("{}", media.describe());

@@ -106,8 +106,14 @@ pub enum MediaError {
         done_bytes: u64,
     },
     /// Another process (or another handle of this one) holds the device.
-    #[error("{device}: in use by another process; close the other store, or unmount the device, then open again")]
+    #[error("{device}: in use, by another process or by this one; close the other store (a device: unmount it), then open again")]
     InUse {
+        /// The device.
+        device: Arc<str>,
+    },
+    /// The device was closed: nothing is read or written through this handle any more.
+    #[error("{device}: closed; open it again before using it")]
+    Closed {
         /// The device.
         device: Arc<str>,
     },

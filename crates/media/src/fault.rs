@@ -276,6 +276,10 @@ impl<M: Media> Media for FaultMedia<M> {
         self.inner.discard(offset, len_bytes)
     }
 
+    fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+        self.inner.prepare(offset, len_bytes)
+    }
+
     fn describe(&self) -> String {
         format!("{} with faults", self.name)
     }

@@ -1,7 +1,10 @@
 //! Files and block devices.
 //!
-//! Invariants: the descriptor is locked exclusively as long as the device is open, so that two
-//! stores never write one device. Direct I/O is used where the file system accepts it, and
+//! Invariants: the descriptor is locked as long as the device is open, exclusively but for those that only
+//! read, so that nobody writes a device that another one has; what is locked is the file of that name still, not one that was deleted
+//! meanwhile. Each request holds the descriptor until it has ended, and closing
+//! waits for all of them before it gives the lock back: what another one writes from then on is never
+//! read here, and nothing is written here any more. Direct I/O is used where the file system accepts it, and
 //! [`Geometry::direct`] says whether it is. A file is sparse: its length is the capacity, its blocks
 //! come with the writes and go with discards.
 //!
@@ -19,9 +22,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliox_format::limits::{SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
-use heliox_sync::Mutex;
+use heliox_sync::{Mutex, RwLock};
 
 use crate::blocking::{read_blocking, write_blocking};
+use crate::buffer::AlignedBuf;
 use crate::error::{MediaError, Operation};
 use crate::sticky::Sticky;
 use crate::uring::{self, Request, RingPool};
@@ -30,6 +34,11 @@ use crate::{check_request, sys, Geometry, IoKind, IoMode, Media, Read};
 /// How long what is in use is tried again, and how often.
 const IN_USE_PATIENCE: Duration = Duration::from_millis(500);
 const IN_USE_PAUSE: Duration = Duration::from_millis(2);
+/// Between two looks whether the last request has ended.
+const CLOSE_PAUSE: Duration = Duration::from_micros(200);
+
+/// Zeros written at a time: readers of the device wait for no more.
+const PREPARE_BYTES: usize = 256 << 10;
 
 /// How a file or device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +47,8 @@ pub struct FileOptions {
     pub io_mode: IoMode,
     /// Bypass the page cache where the file system accepts it. Default: true.
     pub direct: bool,
+    /// For reading alone: writes fail, and the lock is shared with others who only read. Default: false.
+    pub read_only: bool,
 }
 
 impl Default for FileOptions {
@@ -45,6 +56,7 @@ impl Default for FileOptions {
         FileOptions {
             io_mode: IoMode::Auto,
             direct: true,
+            read_only: false,
         }
     }
 }
@@ -52,7 +64,8 @@ impl Default for FileOptions {
 /// An open file or block device.
 pub struct FileMedia {
     name: Arc<str>,
-    file: File,
+    /// None once it was closed. Requests hold a share of it.
+    file: RwLock<Option<Arc<File>>>,
     is_device: bool,
     geometry: Geometry,
     sticky: Sticky,
@@ -112,13 +125,13 @@ impl FileMedia {
                 reason,
             });
         }
-        let (file, direct) = open_locked(&name, path, is_device, options.direct)?;
+        let (file, direct) = open_locked(&name, path, is_device, options)?;
         let geometry = geometry_of(&file, is_device, direct).map_err(|e| open_error(&name, &e))?;
         let rings = rings_for(&name, options.io_mode, direct, uring::shared())?;
         Ok(FileMedia {
             sticky: Sticky::new(Arc::clone(&name)),
             name,
-            file,
+            file: RwLock::new(Some(Arc::new(file))),
             is_device,
             geometry,
             rings,
@@ -133,6 +146,34 @@ impl FileMedia {
         self.geometry.direct
     }
 
+    /// Closes and unlocks the device, so that another one may open it; waits for the requests under way.
+    /// Later ones are refused as [`MediaError::Closed`]. Makes nothing durable.
+    pub fn close(&self) {
+        let Some(mut file) = self.file.write().take() else {
+            return;
+        };
+        loop {
+            match Arc::try_unwrap(file) {
+                Ok(last) => {
+                    // Closing alone would leave the lock to a child process that was forked meanwhile
+                    // and has not replaced itself yet. Nothing is lost if it fails.
+                    let _ = last.unlock();
+                    return;
+                }
+                Err(shared) => file = shared,
+            }
+            std::thread::sleep(CLOSE_PAUSE);
+        }
+    }
+
+    /// The descriptor, for one request.
+    fn file(&self) -> Result<Arc<File>, MediaError> {
+        let file = self.file.read().clone();
+        file.ok_or_else(|| MediaError::Closed {
+            device: Arc::clone(&self.name),
+        })
+    }
+
     fn check(&self, offset: u64, len: usize, address: usize) -> Result<(), MediaError> {
         check_request(&self.name, &self.geometry, offset, len as u64, address)
     }
@@ -143,27 +184,40 @@ impl FileMedia {
     }
 
     /// One read for a ring; the arguments were checked.
-    pub(crate) fn request<'a>(&'a self, offset: u64, buf: &'a mut [u8]) -> Request<'a> {
+    pub(crate) fn request<'a>(
+        &'a self,
+        offset: u64,
+        buf: &'a mut [u8],
+    ) -> Result<Request<'a>, MediaError> {
+        Ok(self.request_on(self.file()?, offset, buf))
+    }
+
+    fn request_on<'a>(&'a self, file: Arc<File>, offset: u64, buf: &'a mut [u8]) -> Request<'a> {
         Request {
             name: &self.name,
-            file: &self.file,
+            file,
             offset,
             buf,
         }
     }
 
     /// `None` if there are no rings, or none is free.
-    fn read_by_ring(&self, reads: &mut [Read<'_>]) -> Option<Result<(), MediaError>> {
+    fn read_by_ring(
+        &self,
+        file: &Arc<File>,
+        reads: &mut [Read<'_>],
+    ) -> Option<Result<(), MediaError>> {
         let rings = self.rings.filter(|_| reads.len() > 1)?;
         let mut requests: Vec<_> = reads
             .iter_mut()
-            .map(|read| self.request(read.offset, read.buf))
+            .map(|read| self.request_on(Arc::clone(file), read.offset, read.buf))
             .collect();
         rings.read(&mut requests)
     }
 
     fn sync_in_turn(&self) -> Result<(), MediaError> {
         let begun = self.syncs_begun.load(Ordering::SeqCst);
+        let file = self.file()?;
         let _turn = self.sync_turn.lock();
         self.sticky.check()?;
         if self.syncs_begun.load(Ordering::SeqCst) > begun {
@@ -172,8 +226,7 @@ impl FileMedia {
         }
         self.syncs_begun.fetch_add(1, Ordering::SeqCst);
         self.sticky.guard(|| {
-            self.file
-                .sync_data()
+            file.sync_data()
                 .map_err(|e| MediaError::from_io(&self.name, Operation::Sync, 0, 0, &e))
         })
     }
@@ -192,25 +245,27 @@ impl Media for FileMedia {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.check(offset, buf.len(), buf.as_ptr() as usize)?;
-        read_blocking(&self.name, &self.file, offset, buf)
+        read_blocking(&self.name, &*self.file()?, offset, buf)
     }
 
     fn read_many(&self, reads: &mut [Read<'_>]) -> Result<(), MediaError> {
         for read in reads.iter() {
             self.check(read.offset, read.buf.len(), read.buf.as_ptr() as usize)?;
         }
-        if let Some(result) = self.read_by_ring(reads) {
+        let file = self.file()?;
+        if let Some(result) = self.read_by_ring(&file, reads) {
             return result;
         }
         reads
             .iter_mut()
-            .try_for_each(|read| read_blocking(&self.name, &self.file, read.offset, read.buf))
+            .try_for_each(|read| read_blocking(&self.name, &file, read.offset, read.buf))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         self.check(offset, data.len(), data.as_ptr() as usize)?;
+        let file = self.file()?;
         self.sticky
-            .guard(|| write_blocking(&self.name, &self.file, offset, data))
+            .guard(|| write_blocking(&self.name, &file, offset, data))
     }
 
     fn sync(&self) -> Result<(), MediaError> {
@@ -227,7 +282,7 @@ impl Media for FileMedia {
         } else {
             sys::punch_hole
         };
-        match discard(&self.file, offset, len_bytes) {
+        match discard(&*self.file()?, offset, len_bytes) {
             Err(error) if !is_unsupported(&error) => Err(MediaError::from_io(
                 &self.name,
                 Operation::Discard,
@@ -237,6 +292,28 @@ impl Media for FileMedia {
             )),
             _ => Ok(()),
         }
+    }
+
+    fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+        check_request(&self.name, &self.geometry, offset, len_bytes, 0)?;
+        let end = offset + len_bytes;
+        if self.is_device || len_bytes == 0 {
+            return Ok(0);
+        }
+        let file = self.file()?;
+        let hole = match sys::first_hole(&file, offset) {
+            Ok(hole) => rounded_down(hole.max(offset), self.geometry.sector_bytes),
+            // A file system that does not say.
+            Err(_) => return Ok(0),
+        };
+        let zeros = AlignedBuf::new(PREPARE_BYTES)?;
+        let mut at = hole;
+        while at < end {
+            let step = (end - at).min(PREPARE_BYTES as u64);
+            write_blocking(&self.name, &file, at, &zeros[..step as usize])?;
+            at += step;
+        }
+        Ok(end.saturating_sub(hole))
     }
 
     fn describe(&self) -> String {
@@ -255,7 +332,9 @@ impl Media for FileMedia {
     fn clone_to(&self, offset: u64, len_bytes: u64, file: &File, at: u64) -> bool {
         !self.is_device
             && check_request(&self.name, &self.geometry, offset, len_bytes, 0).is_ok()
-            && sys::clone_range(&self.file, offset, len_bytes, file, at).is_ok()
+            && self
+                .file()
+                .is_ok_and(|own| sys::clone_range(&own, offset, len_bytes, file, at).is_ok())
     }
 
     fn allocated_bytes(&self) -> Result<u64, MediaError> {
@@ -263,7 +342,7 @@ impl Media for FileMedia {
             return Ok(self.geometry.len_bytes);
         }
         let metadata = self
-            .file
+            .file()?
             .metadata()
             .map_err(|e| open_error(&self.name, &e))?;
         Ok(metadata.blocks() * 512)
@@ -358,17 +437,21 @@ fn make_durable(file: &File, path: &Path, len_bytes: u64) -> Result<(), Error> {
 }
 
 /// Opens for reading and writing; the flag says whether direct I/O is on.
-fn open_descriptor(path: &Path, is_device: bool, direct: bool) -> Result<(File, bool), Error> {
+fn open_descriptor(
+    path: &Path,
+    is_device: bool,
+    options: FileOptions,
+) -> Result<(File, bool), Error> {
     // O_EXCL on a block device: refused while it is mounted or otherwise claimed.
     let base = if is_device { libc::O_EXCL } else { 0 };
     let open = |flags| {
         OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(!options.read_only)
             .custom_flags(flags)
             .open(path)
     };
-    if direct {
+    if options.direct {
         match open(base | libc::O_DIRECT) {
             Ok(file) if sys::direct_alignment_bytes(&file) != Some(0) => return Ok((file, true)),
             // The file system does not know direct I/O: go through the page cache.
@@ -382,9 +465,7 @@ fn open_descriptor(path: &Path, is_device: bool, direct: bool) -> Result<(File, 
 
 impl Drop for FileMedia {
     fn drop(&mut self) {
-        // Closing alone would leave the lock to a child process that was forked meanwhile and has
-        // not replaced itself yet. Nothing is lost if it fails.
-        let _ = self.file.unlock();
+        self.close();
     }
 }
 
@@ -393,13 +474,42 @@ fn open_locked(
     name: &Arc<str>,
     path: &Path,
     is_device: bool,
-    direct: bool,
+    options: FileOptions,
 ) -> Result<(File, bool), MediaError> {
-    let open = || {
-        let opened = open_descriptor(path, is_device, direct).map_err(|e| open_error(name, &e));
-        opened.and_then(|(file, direct)| lock(name, &file).map(|()| (file, direct)))
+    let open = || open_descriptor(path, is_device, options);
+    locked(name, path, is_device, options.read_only, open)
+}
+
+/// Locks what `open` gives. A file that is not at `path` once it is locked was deleted or replaced after
+/// its opening: what was written to it would be gone. The next try opens what is there now.
+fn locked(
+    name: &Arc<str>,
+    path: &Path,
+    is_device: bool,
+    shared: bool,
+    open: impl Fn() -> Result<(File, bool), Error>,
+) -> Result<(File, bool), MediaError> {
+    let attempt = || {
+        let (file, direct) = open().map_err(|e| open_error(name, &e))?;
+        lock(name, &file, shared)?;
+        if is_device || is_same_file(&file, path) {
+            return Ok((file, direct));
+        }
+        Err(MediaError::InUse {
+            device: Arc::clone(name),
+        })
     };
-    patiently(open, |error| matches!(error, MediaError::InUse { .. }))
+    patiently(attempt, |error| matches!(error, MediaError::InUse { .. }))
+}
+
+/// True if `path` leads to this open file.
+#[doc(hidden)]
+#[must_use]
+pub fn is_same_file(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
+        _ => false,
+    }
 }
 
 /// Tries again for a moment while something is in use: the kernel lets go of the files of a process
@@ -423,8 +533,12 @@ pub fn patiently<T, E>(
     }
 }
 
-fn lock(name: &Arc<str>, file: &File) -> Result<(), MediaError> {
-    match file.try_lock() {
+fn lock(name: &Arc<str>, file: &File, shared: bool) -> Result<(), MediaError> {
+    let locked = match shared {
+        true => file.try_lock_shared(),
+        false => file.try_lock(),
+    };
+    match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(MediaError::InUse {
             device: Arc::clone(name),
@@ -479,4 +593,60 @@ fn queue_number(id: u64, what: &str) -> Option<u64> {
         .trim()
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_is_given_back_when_the_last_request_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let media = FileMedia::create(&path, 1 << 20, FileOptions::default()).unwrap();
+        let request = media.file().unwrap();
+        let other = File::open(&path).unwrap();
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(|| media.close());
+            while media.file().is_ok() {
+                std::thread::yield_now();
+            }
+            assert!(other.try_lock().is_err(), "given back under a request");
+            drop(request);
+            closing.join().unwrap();
+        });
+        other.try_lock().unwrap();
+    }
+
+    /// Somebody deletes, or replaces, the file between its opening and the lock.
+    #[test]
+    fn a_file_that_was_deleted_before_it_was_locked_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        for is_replaced in [false, true] {
+            std::fs::write(&path, "old").unwrap();
+            let gone = std::cell::Cell::new(false);
+            let open = || {
+                let options = FileOptions {
+                    direct: false,
+                    ..FileOptions::default()
+                };
+                let file = open_descriptor(&path, false, options)?;
+                if !gone.replace(true) {
+                    std::fs::remove_file(&path)?;
+                    if is_replaced {
+                        std::fs::write(&path, "another")?;
+                    }
+                }
+                Ok(file)
+            };
+            let taken = locked(&name_of(&path), &path, false, false, open);
+            if is_replaced {
+                let (file, _) = taken.unwrap();
+                assert_eq!(file.metadata().unwrap().len(), "another".len() as u64);
+            } else {
+                assert_eq!(taken.unwrap_err().errno(), Some(libc::ENOENT));
+            }
+        }
+    }
 }

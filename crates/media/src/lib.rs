@@ -33,7 +33,7 @@ pub use buffer::AlignedBuf;
 pub use error::{MediaError, Operation};
 pub use fault::{FaultMedia, IoCounts};
 #[doc(hidden)]
-pub use file::patiently;
+pub use file::{is_same_file, patiently};
 pub use file::{FileMedia, FileOptions};
 pub use memory::MemoryMedia;
 #[doc(hidden)]
@@ -167,6 +167,18 @@ pub trait Media: Send + Sync {
     /// # Errors
     /// Refused arguments, or an error of the operating system other than "not supported".
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError>;
+
+    /// Gives the range its blocks ahead of its use, where they come with the first write otherwise (a sparse
+    /// file's): then a sync of what is written there need not wait for the file system to find some. Gives
+    /// the bytes that were written for that. What was in the range is lost, as by [`Media::discard`]; nobody
+    /// may use it meanwhile. A hint; not sticky.
+    ///
+    /// # Errors
+    /// Refused arguments, or what the operating system says: no space is left, for instance.
+    fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+        let _ = (offset, len_bytes);
+        Ok(0)
+    }
 
     /// The device's path or name, and how it is driven; for messages.
     fn describe(&self) -> String;

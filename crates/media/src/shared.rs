@@ -29,6 +29,9 @@ macro_rules! forward_media {
             fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
                 (**self).discard(offset, len_bytes)
             }
+            fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+                (**self).prepare(offset, len_bytes)
+            }
             fn describe(&self) -> String {
                 (**self).describe()
             }

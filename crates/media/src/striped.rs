@@ -193,7 +193,10 @@ impl StripedMedia {
         for (volume, read) in parts {
             let file = self.volumes[*volume].as_file()?;
             rings = Some(file.rings()?);
-            requests.push(file.request(read.offset, read.buf));
+            match file.request(read.offset, read.buf) {
+                Ok(request) => requests.push(request),
+                Err(error) => return Some(Err(error)),
+            }
         }
         rings?.read(&mut requests)
     }
@@ -290,6 +293,17 @@ impl Media for StripedMedia {
             done += piece.len as u64;
         }
         Ok(())
+    }
+
+    fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+        self.check(offset, len_bytes, 0)?;
+        let (mut done, mut written) = (0, 0);
+        while done < len_bytes {
+            let piece = self.first_piece(offset + done, len_bytes - done);
+            written += self.volumes[piece.volume].prepare(piece.offset, piece.len as u64)?;
+            done += piece.len as u64;
+        }
+        Ok(written)
     }
 
     fn clone_to(&self, offset: u64, len_bytes: u64, file: &File, at: u64) -> bool {

@@ -67,6 +67,16 @@ pub(crate) fn punch_hole(file: &File, offset: u64, len_bytes: u64) -> Result<()>
     check(unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, len_bytes) })
 }
 
+/// Where the first byte at or after `offset` is that has no block, or one that was never written; the end
+/// of the file if there is none.
+pub(crate) fn first_hole(file: &File, offset: u64) -> Result<u64> {
+    let too_large = |_| Error::from_raw_os_error(libc::EFBIG);
+    let offset = libc::off64_t::try_from(offset).map_err(too_large)?;
+    // SAFETY: takes numbers only. It moves the descriptor's position, which nobody uses.
+    let hole = unsafe { libc::lseek64(file.as_raw_fd(), offset, libc::SEEK_HOLE) };
+    u64::try_from(hole).map_err(|_| Error::last_os_error())
+}
+
 /// Lets a range of `to` share the blocks of a range of `from`. Refused by file systems that cannot.
 pub(crate) fn clone_range(
     from: &File,

@@ -36,7 +36,7 @@ const PENDING: i32 = i32::MIN;
 /// One read of a batch, on any file.
 pub(crate) struct Request<'a> {
     pub(crate) name: &'a Arc<str>,
-    pub(crate) file: &'a File,
+    pub(crate) file: Arc<File>,
     pub(crate) offset: u64,
     pub(crate) buf: &'a mut [u8],
 }
@@ -239,7 +239,7 @@ fn finish(requests: &mut [Request<'_>], results: &[i32]) -> Result<(), MediaErro
         if let Some(rest) = request.buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
             read_blocking(
                 request.name,
-                request.file,
+                &request.file,
                 request.offset + done as u64,
                 rest,
             )?;
@@ -256,12 +256,12 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    fn numbered_file(blocks: usize) -> File {
+    fn numbered_file(blocks: usize) -> Arc<File> {
         let mut file = tempfile::tempfile().unwrap();
         for n in 0..blocks {
             file.write_all(&[n as u8; BLOCK]).unwrap();
         }
-        file
+        Arc::new(file)
     }
 
     fn pool(max: usize) -> Option<RingPool> {
@@ -274,7 +274,7 @@ mod tests {
 
     fn read_all(
         pool: &RingPool,
-        file: &File,
+        file: &Arc<File>,
         buffers: &mut [Vec<u8>],
     ) -> Option<Result<(), MediaError>> {
         let name: Arc<str> = "f".into();
@@ -283,7 +283,7 @@ mod tests {
             .enumerate()
             .map(|(n, buf)| Request {
                 name: &name,
-                file,
+                file: Arc::clone(file),
                 offset: (n * BLOCK) as u64,
                 buf,
             })
@@ -314,7 +314,7 @@ mod tests {
             matches!(error, MediaError::ShortDevice { offset: 12288, .. }),
             "{error}"
         );
-        let directory = File::open("/").unwrap();
+        let directory = Arc::new(File::open("/").unwrap());
         let error = read_all(&pool, &directory, &mut vec![vec![0; BLOCK]; 2])
             .unwrap()
             .unwrap_err();
@@ -329,7 +329,7 @@ mod tests {
         buf[..1000].fill(9);
         let mut requests = [Request {
             name: &name,
-            file: &file,
+            file: Arc::clone(&file),
             offset: 0,
             buf: &mut buf,
         }];
@@ -349,7 +349,7 @@ mod tests {
             .enumerate()
             .map(|(n, buf)| Request {
                 name: &name,
-                file: &file,
+                file: Arc::clone(&file),
                 offset: place(n),
                 buf,
             })
@@ -381,7 +381,7 @@ mod tests {
             .read(true)
             .custom_flags(libc::O_DIRECT)
             .open(&path);
-        let file = direct.or_else(|_| File::open(&path)).unwrap();
+        let file = Arc::new(direct.or_else(|_| File::open(&path)).unwrap());
         let name: Arc<str> = "f".into();
         let mut buf = crate::AlignedBuf::new(len).unwrap();
         let mut ring = pool.take().unwrap();
@@ -391,7 +391,7 @@ mod tests {
         };
         let mut request = Request {
             name: &name,
-            file: &file,
+            file: Arc::clone(&file),
             offset: 0,
             buf: &mut buf,
         };
@@ -415,7 +415,7 @@ mod tests {
         assert!(batch.push(
             &mut Request {
                 name: &name,
-                file: &file,
+                file: Arc::clone(&file),
                 offset: 0,
                 buf: &mut buf
             },

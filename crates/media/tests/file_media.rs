@@ -11,7 +11,11 @@ use std::process::Command;
 const LEN: u64 = 8 << 20;
 
 fn options(io_mode: IoMode, direct: bool) -> FileOptions {
-    FileOptions { io_mode, direct }
+    FileOptions {
+        io_mode,
+        direct,
+        ..FileOptions::default()
+    }
 }
 
 /// Every sector holds its own number, so that misplaced bytes are seen.
@@ -181,6 +185,37 @@ fn files_are_sparse_and_discard_gives_space_back() {
 }
 
 #[test]
+fn what_is_prepared_has_its_blocks_and_is_not_written_again() {
+    const MIB: u64 = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let media = FileMedia::create(&dir.path().join("f"), 64 * MIB, FileOptions::default()).unwrap();
+    media.write_at(0, &numbered(3 << 20, 0)).unwrap();
+    // From the first byte without a block on, and beyond that what was written is lost.
+    assert_eq!(media.prepare(2 * MIB, 2 * MIB).unwrap(), MIB);
+    assert_eq!(media.prepare(2 * MIB, 2 * MIB).unwrap(), 0);
+    assert_eq!(media.prepare(8 * MIB, 4 * MIB).unwrap(), 4 * MIB);
+    assert!(media.allocated_bytes().unwrap() >= 8 * MIB);
+    let mut read = AlignedBuf::new(4 << 20).unwrap();
+    media.read_at(0, &mut read).unwrap();
+    assert!(
+        read[..3 << 20] == numbered(3 << 20, 0)[..],
+        "it had its blocks"
+    );
+    media.read_at(8 * MIB, &mut read).unwrap();
+    assert!(read.iter().all(|byte| *byte == 0));
+    media.discard(8 * MIB, 4 * MIB).unwrap();
+    assert_eq!(media.prepare(8 * MIB, 4 * MIB).unwrap(), 4 * MIB);
+    assert!(media.prepare(63 * MIB, 2 * MIB).is_err(), "beyond the end");
+    assert_eq!(media.prepare(64 * MIB, 0).unwrap(), 0);
+    // A stripe passes it on to its volumes.
+    let volume = |name| FileMedia::create(&dir.path().join(name), 64 * MIB, FileOptions::default());
+    let volumes = ["a", "b"].map(|name| Box::new(volume(name).unwrap()) as Box<dyn Media>);
+    let striped = StripedMedia::new(volumes.into(), 0).unwrap();
+    assert_eq!(striped.prepare(5 * MIB, 10 * MIB).unwrap(), 10 * MIB);
+    assert!(striped.allocated_bytes().unwrap() >= 10 * MIB);
+}
+
+#[test]
 fn a_truncated_file_is_a_short_device() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
@@ -336,4 +371,45 @@ fn a_full_file_system_fails_the_device_for_good() {
     assert_eq!(first.unwrap_err().errno(), Some(28));
     assert!(later.0.unwrap_err().is_failed() && later.1.unwrap_err().is_failed());
     read.unwrap();
+}
+
+#[test]
+fn a_closed_device_refuses_everything_and_another_may_open_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    for io_mode in [IoMode::Auto, IoMode::Blocking] {
+        let _ = std::fs::remove_file(&path);
+        let media = FileMedia::create(&path, LEN, options(io_mode, true)).unwrap();
+        fill(&media);
+        media.close();
+        let next = FileMedia::open(&path, options(io_mode, true)).unwrap();
+        let memory = || AlignedBuf::new(4096).unwrap();
+        let (mut one, mut two, mut three) = (memory(), memory(), memory());
+        let mut reads = [(0, &mut one), (8192, &mut two)].map(|(offset, buf)| Read { offset, buf });
+        let copy = std::fs::File::create(dir.path().join("copy")).unwrap();
+        assert!(!media.clone_to(0, LEN, &copy, 0));
+        for refused in [
+            media.read_many(&mut reads),
+            media.read_at(0, &mut three),
+            media.write_at(0, &memory()),
+            media.sync(),
+            media.discard(0, 4096),
+            media.prepare(0, 4096).map(drop),
+            media.allocated_bytes().map(drop),
+        ] {
+            assert!(
+                matches!(refused, Err(MediaError::Closed { .. })),
+                "{refused:?}"
+            );
+        }
+        assert!(media.failure().is_none(), "nothing has failed");
+        let mut found = AlignedBuf::new(8192).unwrap();
+        next.read_at(0, &mut found).unwrap();
+        assert!(*found == *numbered(8192, 0), "written after the close");
+        // Twice is once, and the other one keeps its lock.
+        media.close();
+        drop(media);
+        let third = std::fs::File::open(&path).unwrap();
+        assert!(third.try_lock().is_err());
+    }
 }

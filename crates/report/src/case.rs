@@ -34,7 +34,8 @@ impl Case {
     /// shown where figures of several cannot be put together.
     pub(crate) fn typical(&self) -> Option<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
-        rows.sort_by(|a, b| a.ops_per_s.total_cmp(&b.ops_per_s));
+        let speed = |row: &Row| row.ops_per_s.unwrap_or_default();
+        rows.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
         rows.get(rows.len().saturating_sub(1) / 2).copied()
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Figure {
 /// Operations a second, which everything else is beside; a store that is opened again does none.
 pub(crate) const SPEED: Figure = Figure {
     name: "ops/s",
-    of: |row| row.open_seconds.is_none().then_some(row.ops_per_s),
+    of: |row| row.ops_per_s.filter(|_| row.open_seconds.is_none()),
     show: thousands,
     more_is_better: true,
     compared: true,
@@ -34,10 +34,11 @@ pub(crate) const AMPLIFICATION: Figure = cost("write amp", |row| row.write_ampli
 pub(crate) const OPENING: Figure = cost("open s", |row| row.open_seconds, seconds);
 
 /// The figures beside it, in the order of the tables.
-pub(crate) const COSTS: [Figure; 15] = [
+pub(crate) const COSTS: [Figure; 16] = [
     OPENING,
     aside("close s", |row| row.close_seconds, seconds),
     aside("offered", |row| row.offered, thousands),
+    aside("found", |row| row.found.map(|(found, _)| found), thousands),
     cost("p50 us", |row| row.p50_us, short),
     cost("p99", |row| row.p99_us, short),
     cost("p99.9", |row| row.p999_us, short),

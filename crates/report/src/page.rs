@@ -3,18 +3,28 @@
 
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
+use crate::aside::Aside;
 use crate::case::engines;
 use crate::compare;
 use crate::plots::{Plot, Section};
 use crate::run::{Run, COMPARE_LEGEND};
 use crate::table::Table;
+use crate::trials;
 
 const STYLE: &str = include_str!("style.css");
 /// The page must not load anything, and a browser that knows this refuses to.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
+/// How notes begin that say what went wrong.
+const ALARMS: [&str; 4] = ["FAILED", "FOUND", "NO RATE", "NOT"];
+
 /// The whole page.
-pub(crate) fn page(runs: &[Run], remarks: &[String], sections: &[Section]) -> String {
+pub(crate) fn page(
+    runs: &[Run],
+    remarks: &[String],
+    asides: &[Aside],
+    sections: &[Section],
+) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.results.name.as_str()).collect();
     let title = names.join(" and ");
     let page = html! {
@@ -37,10 +47,12 @@ pub(crate) fn page(runs: &[Run], remarks: &[String], sections: &[Section]) -> St
                     @if let [old, new] = runs {
                         (comparison(remarks, old, new))
                     }
+                    @for part in asides { (aside(part)) }
                     @for part in sections { (section(part)) }
                     @for (place, run) in runs.iter().enumerate() {
                         (figures(runs, place, run))
                     }
+                    @for run in runs { (searches(run)) }
                 }
             }
         }
@@ -57,7 +69,7 @@ fn head(runs: &[Run]) -> Markup {
             }
             ul.notes {
                 @for note in run.notes() {
-                    li.alarm[note.starts_with("FAILED") || note.starts_with("NOT")] { (note) }
+                    li.alarm[ALARMS.iter().any(|word| note.starts_with(word))] { (note) }
                 }
             }
         }
@@ -82,12 +94,48 @@ fn comparison(remarks: &[String], old: &Run, new: &Run) -> Markup {
     html! {
         section {
             h2 { "B held against A" }
-            @for remark in remarks { p.alarm { (remark) } }
+            @for remark in remarks {
+                // What one run has besides takes nothing from what both have.
+                @let besides = remark.starts_with("only in");
+                p.alarm[!besides].muted[besides] { (remark) }
+            }
             @if compared.rows.is_empty() {
                 p { "The two have no engine, workload and number of threads in common." }
             } @else {
                 p.muted { (COMPARE_LEGEND.replace('\n', " ")) }
                 (table(&compared))
+            }
+        }
+    }
+}
+
+fn aside(part: &Aside) -> Markup {
+    html! {
+        section {
+            h2 { (part.title) }
+            @for part in &part.tables {
+                h3 { (part.title) }
+                (table(part))
+            }
+            @if !part.notes.is_empty() {
+                ul.notes { @for note in &part.notes { li { (note) } } }
+            }
+        }
+    }
+}
+
+/// How rates within a limit were looked for.
+fn searches(run: &Run) -> Markup {
+    let tables = trials::tables(&run.cases);
+    html! {
+        @if !tables.is_empty() {
+            section {
+                h2 { "Trials" }
+                p.muted { "Rates that were offered in the search for the highest within a limit, in order." }
+                @for part in &tables {
+                    h3 { (part.title) }
+                    (table(part))
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::chart::{bars, lines, Axis, Bar, Line};
 use crate::compare::{pairs, Naming};
 use crate::error::ReportError;
 use crate::figure::{Figure, AMPLIFICATION, OPENING, SPEED};
+use crate::growth;
 use crate::row::Row;
 
 /// Lines in one chart; more could not be told apart.
@@ -40,6 +41,9 @@ const OPENING_NOTE: &str =
      with an empty page cache. Medians of the repeats.";
 const LATENCY_NOTE: &str = "How long a call took at most, for a share of all calls: each step to \
      the right is a tenth of the calls of the step before. Of the repeat with the median speed.";
+const CDF_NOTE: &str =
+    "Share of the calls that took no longer than what stands below it: the higher and the \
+     more to the left, the better. Of the repeat with the median speed.";
 const BUCKETS_NOTE: &str =
     "Share of the calls that took so long, and longer than the bar above says. \
      Of the repeat with the median speed.";
@@ -58,6 +62,9 @@ const SPACE_NOTE: &str =
     "For each live object, keys and values included: what the store occupies, \
      the most memory of the process, and what of it is the index, where an engine tells. Objects \
      are those that Heliox counts.";
+const GROWTH_NOTE: &str =
+    "By the number of keys, where stores of several sizes were measured: operations a second, \
+     seconds to open, and memory, space and index of a key. Medians of the repeats.";
 const SCALING_NOTE: &str = "Operations a second by number of threads. Medians of the repeats.";
 
 /// The charts of one run.
@@ -76,6 +83,7 @@ pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
             speed_bars(cases, &groups, &OPENING),
         )?,
         section("Latency", LATENCY_NOTE, each(&lines, latency))?,
+        section("Latency, CDF", CDF_NOTE, each(&lines, distribution))?,
         section(
             "Latency distribution",
             BUCKETS_NOTE,
@@ -85,6 +93,7 @@ pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
         section("Device traffic over time", TRAFFIC_NOTE, traffic(&lines))?,
         section("Processors over time", CPU_NOTE, each(&lines, processors))?,
         section("Scaling over threads", SCALING_NOTE, scaling(cases))?,
+        section("Growth over keys", GROWTH_NOTE, growth(cases))?,
         section(
             "Write amplification",
             AMPLIFICATION_NOTE,
@@ -113,6 +122,7 @@ pub(crate) fn of_two(old: &[Case], new: &[Case]) -> Result<Vec<Section>, ReportE
         )?,
         section("Opening", OPENING_NOTE, pair_bars(old, new, &OPENING))?,
         section("Latency", LATENCY_NOTE, each(&pairs, latency))?,
+        section("Latency, CDF", CDF_NOTE, each(&pairs, distribution))?,
         section("Speed over time", TIME_NOTE, each(&pairs, over_time))?,
         section("Device traffic over time", TRAFFIC_NOTE, traffic(&pairs))?,
         section("Processors over time", CPU_NOTE, each(&pairs, processors))?,
@@ -237,6 +247,24 @@ fn latency(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
             .collect(),
     };
     let y = Axis::logarithmic("latency", all(&told).map(|(_, y)| y), time);
+    let svg = lines(&chart.title, x, y, &told)?;
+    Ok(Some(plot(&chart.title, legend, svg)))
+}
+
+/// The share of the calls over how long they took at most.
+fn distribution(chart: &LinesOf<'_>) -> Result<Option<Plot>, ReportError> {
+    let (legend, told) = told(chart, |row| {
+        let place = |(percent, micros): &(f64, f64)| (micros.max(SHORTEST_US).log10(), *percent);
+        let told = row.open_seconds.is_none().then_some(&row.percentiles_us);
+        told.into_iter().flatten().map(place).collect()
+    });
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let x = Axis::logarithmic("latency", all(&told).map(|(x, _)| x), time);
+    let y = Axis::linear("share of the calls", 100.0, |share| {
+        format!("{} %", plain(share))
+    });
     let svg = lines(&chart.title, x, y, &told)?;
     Ok(Some(plot(&chart.title, legend, svg)))
 }
@@ -497,6 +525,31 @@ fn scaling_chart(
     );
     let svg = lines(work, x, y, told)?;
     Ok(Some(plot(work, legend, svg)))
+}
+
+/// Figures over the number of keys.
+fn growth(cases: &[Case]) -> Plots {
+    let engines = engines(cases);
+    let charts = growth::growth(cases).into_iter().map(|growth| {
+        let logarithm = |(keys, value): &(f64, f64)| (keys.log10(), *value);
+        let line = |(colour, points): &(usize, growth::Points)| Line {
+            colour: *colour,
+            points: points.iter().map(logarithm).collect(),
+            dots: true,
+        };
+        let told: Vec<Line> = growth.lines.iter().map(line).collect();
+        let name = |(place, _): &(usize, growth::Points)| {
+            let engine = engines.get(*place).copied().unwrap_or_default();
+            (engine.to_owned(), *place)
+        };
+        let legend = growth.lines.iter().map(name).collect();
+        let x = Axis::logarithmic("keys", all(&told).map(|(x, _)| x), count);
+        let largest = all(&told).map(|(_, y)| y).fold(0.0, f64::max);
+        let y = Axis::linear(growth.axis, largest, count);
+        let svg = lines(&growth.title, x, y, &told)?;
+        Ok(plot(&growth.title, legend, svg))
+    });
+    charts.collect()
 }
 
 fn plot(title: &str, legend: Vec<(String, usize)>, svg: String) -> Plot {

@@ -1,5 +1,6 @@
 //! One run or two in order, and how they are shown. Plain data, no threads.
 
+use crate::aside::Aside;
 use crate::case::varying;
 use crate::compare;
 use crate::error::ReportError;
@@ -7,12 +8,14 @@ use crate::page;
 use crate::plots;
 use crate::row::Results;
 use crate::run::{Run, COMPARE_LEGEND};
+use crate::trials;
 
 /// One run, or two to compare.
 #[derive(Clone, Debug)]
 pub struct Report {
     runs: Vec<Run>,
     remarks: Vec<String>,
+    asides: Vec<Aside>,
 }
 
 impl Report {
@@ -23,7 +26,15 @@ impl Report {
         Report {
             runs: vec![Run::new(results, &varying)],
             remarks: Vec::new(),
+            asides: Vec::new(),
         }
+    }
+
+    /// Adds what stands first on the page, and last in the text.
+    #[must_use]
+    pub fn with_aside(mut self, aside: Aside) -> Report {
+        self.asides.push(aside);
+        self
     }
 
     /// Of two: `new` is held against `old`. Rows match that have the same engine, workload and
@@ -37,6 +48,7 @@ impl Report {
         Report {
             runs: vec![old, new],
             remarks,
+            asides: Vec::new(),
         }
     }
 
@@ -64,6 +76,13 @@ impl Report {
             parts.extend(tables.iter().map(|table| format!("{}\n", table.text())));
             parts.extend(run.legend());
             parts.extend(run.notes());
+            let trials = trials::tables(&run.cases);
+            parts.extend(trials.iter().map(|table| format!("\n{}", table.text())));
+        }
+        for aside in &self.asides {
+            let tables = aside.tables.iter();
+            parts.extend(tables.map(|table| format!("\n{}", table.text())));
+            parts.extend(aside.notes.iter().cloned());
         }
         parts.join("\n")
     }
@@ -78,6 +97,11 @@ impl Report {
             [run] => plots::of_one(&run.cases)?,
             _ => Vec::new(),
         };
-        Ok(page::page(&self.runs, &self.remarks, &sections))
+        Ok(page::page(
+            &self.runs,
+            &self.remarks,
+            &self.asides,
+            &sections,
+        ))
     }
 }

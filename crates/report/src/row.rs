@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -38,6 +39,10 @@ struct Raw {
     writer_loop: Option<Value>,
     latency_limit: Option<Value>,
     raw_device_share: Option<f64>,
+    found: Option<f64>,
+    found_expected: Option<f64>,
+    inserts_again: Option<f64>,
+    cut_short: Option<bool>,
     ops: Option<f64>,
     seconds: Option<f64>,
     ops_per_s: Option<f64>,
@@ -79,11 +84,22 @@ pub(crate) struct Row {
     pub(crate) repeat: Option<u64>,
     /// What it was measured under, by name, as text.
     pub(crate) settings: Vec<(&'static str, String)>,
-    pub(crate) ops_per_s: f64,
+    /// `None` where the highest rate within a limit was looked for and none was found.
+    pub(crate) ops_per_s: Option<f64>,
+    /// How that was looked for.
+    pub(crate) search: Option<Value>,
+    /// The limit within which no rate was found.
+    pub(crate) unmet: Option<String>,
     /// The rate at which operations were offered, in an open loop.
     pub(crate) offered: Option<f64>,
     /// A load was offered at a rate that it did not keep up with.
     pub(crate) behind: bool,
+    /// How many reads found something, and how many should have, where these are not the same.
+    pub(crate) found: Option<(f64, f64)>,
+    /// Inserts that found no room and wrote again what was there.
+    pub(crate) inserts_again: Option<f64>,
+    /// It was interrupted.
+    pub(crate) cut_short: bool,
     pub(crate) ops: Option<f64>,
     pub(crate) seconds: Option<f64>,
     pub(crate) p50_us: Option<f64>,
@@ -159,10 +175,13 @@ impl Results {
     pub fn parse(name: &str, text: &[u8]) -> Result<Results, ReportError> {
         let raws: Vec<Raw> = serde_json::from_slice(text).map_err(|source| {
             let name = clean(name);
-            if source.is_data() {
-                ReportError::NotResults { name, source }
-            } else {
-                ReportError::NotJson { name, source }
+            if !source.is_data() {
+                return ReportError::NotJson { name, source };
+            }
+            // What begins otherwise than results do may yet be no JSON further on.
+            match serde_json::from_slice::<IgnoredAny>(text) {
+                Err(source) => ReportError::NotJson { name, source },
+                Ok(_) => ReportError::NotResults { name, source },
             }
         })?;
         if raws.is_empty() {
@@ -204,7 +223,7 @@ impl Results {
         }
         let missing = |field: &str| format!("{engine}, {workload}: the field {field} is missing");
         let threads = raw.threads.ok_or_else(|| missing("threads"))?;
-        let ops_per_s = speed(&raw).ok_or_else(|| missing("ops_per_s"))?;
+        let ops_per_s = raw.ops_per_s.ok_or_else(|| missing("ops_per_s"))?;
         check(&raw).map_err(|what| format!("{engine}, {workload}: {what}"))?;
         if engine == device::NAME {
             self.add_point(raw, workload, threads, ops_per_s);
@@ -215,12 +234,17 @@ impl Results {
             behind: [&raw.open_loop, &raw.writer_loop]
                 .into_iter()
                 .any(is_behind),
+            found: found(&raw, &workload),
             engine,
             workload,
             threads,
             repeat: raw.repeat,
-            ops_per_s,
+            ops_per_s: speed(&raw),
+            unmet: unmet(&raw),
+            search: raw.latency_limit.clone(),
             offered: offered(&raw),
+            cut_short: raw.cut_short == Some(true),
+            inserts_again: raw.inserts_again.filter(|inserts| *inserts > 0.0),
             ops: raw.ops,
             seconds: raw.seconds,
             p50_us: raw.p50_us,
@@ -274,9 +298,13 @@ impl Results {
 /// Refuses figures that cannot be.
 fn check(raw: &Raw) -> Result<(), String> {
     let figures = [
+        ("found", raw.found),
+        ("found_expected", raw.found_expected),
+        ("inserts_again", raw.inserts_again),
         ("ops", raw.ops),
         ("seconds", raw.seconds),
-        ("ops_per_s", speed(raw)),
+        ("ops_per_s", raw.ops_per_s),
+        ("found_rate", speed(raw)),
         ("p50_us", raw.p50_us),
         ("mean_us", raw.mean_us),
         ("p95_us", raw.p95_us),
@@ -341,13 +369,19 @@ fn of_loop(load: &Option<Value>, field: &str) -> Option<Value> {
     load.as_ref()?.get(field).cloned()
 }
 
-/// Operations a second; where the highest rate within a limit was looked for, that, and 0 if none
-/// was found.
+/// Operations a second; where the highest rate within a limit was looked for, that.
 fn speed(raw: &Raw) -> Option<f64> {
     match &raw.latency_limit {
-        Some(search) => Some(search.get("found_rate")?.as_f64().unwrap_or_default()),
+        Some(search) => search.get("found_rate")?.as_f64(),
         None => raw.ops_per_s,
     }
+}
+
+/// The limit within which no rate was found.
+fn unmet(raw: &Raw) -> Option<String> {
+    let none = raw.latency_limit.is_some() && speed(raw).is_none();
+    let limit = of_loop(&raw.latency_limit, "limit").filter(|_| none)?;
+    Some(clean(limit.as_str().unwrap_or_default()))
 }
 
 /// Operations a second that were offered, unless that rate was looked for.
@@ -356,6 +390,14 @@ fn offered(raw: &Raw) -> Option<f64> {
         return None;
     }
     of_loop(&raw.open_loop, "offered_ops_per_s")?.as_f64()
+}
+
+/// What was found, and what should have been, where they differ. A store that is read as a whole may
+/// have more than the keys of the run.
+fn found(raw: &Raw, workload: &str) -> Option<(f64, f64)> {
+    let (found, expected) = raw.found.zip(raw.found_expected)?;
+    let more = workload == "readseq" && found > expected;
+    (found != expected && !more).then_some((found, expected))
 }
 
 /// An open loop that did not keep up, by its own word.
@@ -400,7 +442,7 @@ fn named(name: Option<&str>, field: &str) -> Result<String, String> {
 }
 
 /// A name that cannot upset a terminal.
-fn clean(name: &str) -> String {
+pub(crate) fn clean(name: &str) -> String {
     let line = without_controls(name).replace('\n', " ");
     line.chars().take(NAME_CHARS_MAX).collect()
 }

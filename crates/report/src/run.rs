@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use heliox_bench::thousands;
+
 use crate::case::{cases, engines, settings, show_name, show_values, Case, Varying};
-use crate::row::Results;
+use crate::row::{Results, Row};
 use crate::table::{self, Table};
 
 /// What the columns of a comparison are.
@@ -50,9 +52,12 @@ impl Run {
         if self.cases.iter().any(Case::has_raw_share) {
             parts.push(
                 "of raw: reads of media a second, of the raw device's random reads with as many \
-                 under way as threads;\nof engines that do not count them, the pages that the kernel \
-                 fetched",
+                 under way as threads;\n-: an engine that does not count them",
             );
+        }
+        let found = |row: &Row| row.found.is_some();
+        if self.cases.iter().any(|case| case.rows.iter().any(found)) {
+            parts.push("found: reads that found their key, where not all did as they should; -: as they should");
         }
         (!parts.is_empty()).then(|| parts.join("\n"))
     }
@@ -86,6 +91,10 @@ impl Run {
                 ));
             }
         }
+        notes.extend(self.cases.iter().flat_map(without_rate));
+        notes.extend(self.cases.iter().flat_map(found_otherwise));
+        notes.extend(self.cases.iter().flat_map(without_room));
+        notes.extend(self.cases.iter().flat_map(cut_short));
         for failure in &self.results.failures {
             let repeat = match failure.repeat {
                 Some(repeat) => format!(", repeat {repeat}"),
@@ -98,4 +107,80 @@ impl Run {
         }
         notes
     }
+}
+
+/// Searches for a rate that found none.
+fn without_rate(case: &Case) -> Vec<String> {
+    let notes = case.rows.iter().filter_map(|row| {
+        let limit = row.unmet.as_ref()?;
+        Some(format!(
+            "NO RATE FOUND: {}, {}, {}{}: none at which {limit} holds; what else is told of it is of the \
+             lowest that was tried",
+            case.engine,
+            case.work(),
+            case.show_threads(),
+            of_repeat(case, row)
+        ))
+    });
+    notes.collect()
+}
+
+/// Names the repeat of a row where there are several.
+fn of_repeat(case: &Case, row: &Row) -> String {
+    let several = case.rows.len() > 1;
+    let repeat = row.repeat.filter(|_| several);
+    repeat
+        .map(|repeat| format!(", repeat {repeat}"))
+        .unwrap_or_default()
+}
+
+/// Inserts for which there was no room.
+fn without_room(case: &Case) -> Vec<String> {
+    let notes = case.rows.iter().filter_map(|row| {
+        Some(format!(
+            "NOT ALL INSERTED: {}, {}, {}{}: {} inserts had no room and wrote again what was inserted before",
+            case.engine,
+            case.work(),
+            case.show_threads(),
+            of_repeat(case, row),
+            thousands(row.inserts_again?)
+        ))
+    });
+    notes.collect()
+}
+
+/// Workloads that were interrupted.
+fn cut_short(case: &Case) -> Vec<String> {
+    let rows = case.rows.iter().filter(|row| row.cut_short);
+    let notes = rows.map(|row| {
+        format!(
+            "NOT FINISHED: {}, {}, {}{}: cut short after {:.1} s, of which its figures are",
+            case.engine,
+            case.work(),
+            case.show_threads(),
+            of_repeat(case, row),
+            row.seconds.unwrap_or_default()
+        )
+    });
+    notes.collect()
+}
+
+/// What reads of a case found that they should not have, or the other way round: its speed is then not
+/// that of what was asked for.
+fn found_otherwise(case: &Case) -> Vec<String> {
+    let notes = case.rows.iter().filter_map(|row| {
+        let (found, expected) = row.found?;
+        let repeat = of_repeat(case, row);
+        let how = if found < expected { "FEWER" } else { "MORE" };
+        Some(format!(
+            "FOUND {how}: {}, {}, {}{repeat}: {} keys where {} were expected: its speed is not that of \
+             reads that find them",
+            case.engine,
+            case.work(),
+            case.show_threads(),
+            thousands(found),
+            thousands(expected)
+        ))
+    });
+    notes.collect()
 }

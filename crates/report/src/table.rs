@@ -15,15 +15,19 @@ const BASE: &str = "heliox";
 
 /// A table: texts, the first column to the left, the others to the right.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
+pub struct Table {
+    /// What stands above it.
+    pub title: String,
+    /// The names of its columns.
+    pub header: Vec<String>,
+    /// Its lines, each as long as the header.
+    pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table of these columns.
-    pub(crate) fn new(title: &str, header: Vec<String>) -> Table {
+    /// A table of these columns, without a line.
+    #[must_use]
+    pub fn new(title: &str, header: Vec<String>) -> Table {
         Table {
             title: title.to_owned(),
             header,
@@ -53,7 +57,8 @@ impl Table {
     }
 
     /// The table for a terminal.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
         table
             .load_style(UTF8_FULL_CONDENSED)

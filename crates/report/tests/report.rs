@@ -288,6 +288,7 @@ fn the_page_has_every_series_and_refers_to_nothing_outside() {
     for title in [
         "Operations a second",
         "Latency",
+        "Latency, CDF",
         "Latency distribution",
         "Speed over time",
         "Device traffic over time",
@@ -298,19 +299,19 @@ fn the_page_has_every_series_and_refers_to_nothing_outside() {
     ] {
         assert!(html.contains(&format!("<h2>{title}</h2>")), "{title}");
     }
-    // A line for each of the two engines, in charts of latency and of speed, writes and processors
+    // A line for each of the two engines, in charts of latency, its CDF and of speed, writes and processors
     // over time for each of the two workloads and numbers of threads, and in those of scaling for
     // each workload. Nothing was read, of which there is no chart.
     let lines = html.split("<polyline ").skip(1).filter(|tag| {
         let tag = tag.split('>').next().unwrap();
         !tag.contains("stroke=\"#E4E4E4\"")
     });
-    assert_eq!(lines.count(), 2 * (4 + 3 * 4 + 2));
+    assert_eq!(lines.count(), 2 * (2 * 4 + 3 * 4 + 2));
     // With those of bars: four of speed, four of amplification, eight of the distribution, three of
     // memory and space.
     assert_eq!(
         html.matches("<figure>").count(),
-        (4 + 3 * 4 + 2) + 4 + 4 + 8 + 3
+        (2 * 4 + 3 * 4 + 2) + 4 + 4 + 8 + 3
     );
     for part in [
         "fillseq, 1 thread, written",
@@ -400,6 +401,7 @@ fn what_is_no_file_of_results_is_refused_with_place_and_advice() {
             "cut off: EOF while parsing a value at line 2",
         ),
         ("ops,seconds\n", "not JSON"),
+        ("{", "cut off: EOF while parsing an object"),
         ("{}", "expected a sequence at line 1"),
         ("[\n3]", "at line 2 column 1"),
         ("[]", "holds no results"),
@@ -464,4 +466,116 @@ fn opening_a_store_is_told_in_seconds_and_not_as_a_speed() {
     for title in ["Operations a second", "Latency", "Latency distribution"] {
         assert!(!html.contains(&format!("<h2>{title}</h2>")), "{title}");
     }
+}
+
+#[test]
+fn reads_that_found_less_than_was_there_are_told_and_others_are_not() {
+    let read = |engine: &str, found: u64, expected: Option<u64>| {
+        let mut row = row(engine, "readrandom", 2, 1, 9e6);
+        row["found"] = json!(found);
+        row["found_expected"] = json!(expected);
+        row
+    };
+    let rows = [
+        read("heliox", 1000, Some(1000)),
+        read("lmdb", 999, Some(1000)),
+        read("old", 0, None),
+    ];
+    let report = Report::new(results("r.json", &rows));
+    let text = report.text();
+    let notes: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("FOUND"))
+        .collect();
+    assert_eq!(notes.len(), 1, "{text}");
+    assert!(
+        notes[0].contains("lmdb, readrandom, 2 threads: 999 keys where 1,000 were expected"),
+        "{text}"
+    );
+    assert!(line(&text, "lmdb").contains(" 999 "), "{text}");
+    assert!(text.contains("found:"), "{text}");
+    let html = report.html().unwrap();
+    assert!(
+        html.contains("<li class=\"alarm\">FOUND FEWER: lmdb"),
+        "{html}"
+    );
+    // More than the keys of the run may be in a store that is read as a whole, but not what is missing.
+    let told = |workload: &str| {
+        let mut row = row("heliox", workload, 1, 1, 5.0);
+        row["found"] = json!(7);
+        row["found_expected"] = json!(0);
+        let rows = [row];
+        Report::new(results("r.json", &rows))
+            .text()
+            .contains("FOUND MORE")
+    };
+    assert!(told("readmissing") && !told("readseq"));
+    let whole = Report::new(results("r.json", &[read("heliox", 1000, Some(1000))])).text();
+    assert!(!whole.contains("found"), "{whole}");
+}
+
+#[test]
+fn where_no_rate_was_found_there_is_no_speed() {
+    let search = |engine: &str, repeat: u64, found: Option<u64>| {
+        let mut row = row(engine, "readrandom", 2, repeat, 1234.0);
+        row["latency_limit"] = json!({ "limit": "p95=1ms", "found_rate": found, "trials": [] });
+        row
+    };
+    let rows = [search("heliox", 1, Some(2000)), search("lmdb", 1, None)];
+    let report = Report::new(results("r.json", &rows));
+    let text = report.text();
+    let cells = |name| {
+        let cells = line(&text, name).split('┆').map(str::trim);
+        cells.skip(1).take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("heliox"), ["2,000", "1.00"], "{text}");
+    assert_eq!(cells("lmdb"), ["-", "-"], "{text}");
+    let note = "NO RATE FOUND: lmdb, readrandom, 2 threads: none at which p95=1ms holds";
+    assert!(text.contains(note), "{text}");
+    let html = report.html().unwrap();
+    let bars = html.split("<h2>Operations a second</h2>").nth(1).unwrap();
+    let bars = bars.split("<section>").next().unwrap();
+    assert!(bars.contains("2,000") && !bars.contains("lmdb"), "{bars}");
+    // Among repeats, those without a rate take no part.
+    let rows = [search("heliox", 1, Some(2000)), search("heliox", 2, None)];
+    let text = Report::new(results("r.json", &rows)).text();
+    assert!(
+        text.contains(" 2,000 ") && text.contains("threads, repeat 2: none"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_page_has_a_cdf_and_lines_over_the_number_of_keys() {
+    let of = |engine: &str, num: u64, rate: f64| {
+        let mut row = row(engine, "readrandom", 4, 1, rate);
+        row["num"] = json!(num);
+        row
+    };
+    let rows = [
+        of("heliox", 1000, 10.0),
+        of("heliox", 1000, 500.0),
+        of("heliox", 1_000_000, 9.0),
+        of("heliox", 1_000_000, 400.0),
+        of("lmdb", 1000, 3.0),
+    ];
+    let html = Report::new(results("r.json", &rows)).html().unwrap();
+    assert!(html.contains("<h2>Latency, CDF</h2>"), "{html}");
+    let growth = html.split("<h2>Growth over keys</h2>").nth(1).unwrap();
+    let growth = growth.split("</section>").next().unwrap();
+    for title in [
+        "readrandom, 4 threads: operations a second",
+        "readrandom, time 2, 4 threads: operations a second",
+        "readrandom, 4 threads: peak memory, bytes a key",
+        "readrandom, 4 threads: occupied, bytes a key",
+    ] {
+        assert!(
+            growth.contains(&format!("<figcaption>{title}<")),
+            "{title}: {growth}"
+        );
+    }
+    // A single size is no line, nor is there growth where all had as many keys.
+    assert!(!growth.contains("lmdb"), "{growth}");
+    let html = Report::new(results("r.json", &rows[..2])).html().unwrap();
+    assert!(!html.contains("Growth over keys") && html.contains("Latency, CDF"));
 }

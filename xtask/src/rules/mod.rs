@@ -3,6 +3,7 @@
 pub mod changelog;
 pub mod crates;
 pub mod modules;
+pub mod native;
 pub mod size;
 pub mod text;
 pub mod unsafety;
@@ -23,6 +24,8 @@ pub fn all(tree: &Tree) -> Vec<Violation> {
         unsafety::argued,
         size::files,
         size::functions,
+        native::heads,
+        native::lengths,
         text::module_docs,
         text::forbidden_words,
         text::forbidden_code,
@@ -59,6 +62,7 @@ mod tests {
             ("crates/log/src/c.rs", &long),
             ("crates/log/src/d.rs", &code),
             ("crates/log/src/e.rs", word),
+            ("herocks/src/a.cc", &long),
         ]);
         let told: BTreeSet<&str> = all(&tree).iter().map(|violation| violation.rule).collect();
         let rules = [
@@ -73,6 +77,8 @@ mod tests {
             "file-length",
             "function-length",
             "module-doc",
+            "native-head",
+            "native-length",
             "words",
             "code",
             "ascii",

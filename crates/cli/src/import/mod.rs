@@ -119,10 +119,12 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
 }
 
 fn source(args: &ImportArgs, input: Box<dyn Read>) -> Result<Box<dyn RowSource>, SourceError> {
-    Ok(match args.format {
-        ImportFormat::Ndjson => Box::new(Ndjson::new(input, &args.key)),
-        ImportFormat::Csv => Box::new(Delimited::csv(input, &args.key)?),
-        ImportFormat::Tsv => Box::new(Delimited::tsv(input, &args.key)?),
+    // The command line has both unless the rows come from elsewhere.
+    let key = args.key.as_deref().unwrap_or_default();
+    Ok(match args.format.unwrap_or(ImportFormat::Ndjson) {
+        ImportFormat::Ndjson => Box::new(Ndjson::new(input, key)),
+        ImportFormat::Csv => Box::new(Delimited::csv(input, key)?),
+        ImportFormat::Tsv => Box::new(Delimited::tsv(input, key)?),
     })
 }
 

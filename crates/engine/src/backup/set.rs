@@ -64,6 +64,15 @@ impl Set {
 
     /// Opens the set in `dir` to read it.
     pub(super) fn open(dir: &Path) -> Result<Set> {
+        Set::open_existing(dir, false, Files::default())
+    }
+
+    /// Opens the set in `dir` to delete from it.
+    pub(super) fn open_alone(dir: &Path, files: Files) -> Result<Set> {
+        Set::open_existing(dir, true, files)
+    }
+
+    fn open_existing(dir: &Path, alone: bool, files: Files) -> Result<Set> {
         let no_set = |found: &str| {
             Error::new(
                 ErrorKind::NotAStore,
@@ -74,9 +83,9 @@ impl Set {
             return Err(no_set("there is no such directory"));
         }
         let set = Set {
-            _locked: lock(dir, false)?,
+            _locked: lock(dir, alone)?,
             dir: dir.to_owned(),
-            files: Files::default(),
+            files,
         };
         match set.lineage()? {
             Some(_) => Ok(set),
@@ -151,12 +160,7 @@ impl Set {
     /// [`ErrorKind::Invalid`] if there is none of this number, [`ErrorKind::Damaged`].
     pub(super) fn manifest(&self, number: u64) -> Result<Manifest> {
         let path = self.manifest_path(number);
-        let text = read_text(&path)?.ok_or_else(|| {
-            Error::invalid(format!(
-                "{}: there is no backup {number}; list the backups that there are",
-                self.dir.display()
-            ))
-        })?;
+        let text = read_text(&path)?.ok_or_else(|| self.no_backup(number))?;
         let manifest = Manifest::decode(&path, &text)?;
         if manifest.number != number {
             return Err(Error::new(
@@ -178,7 +182,7 @@ impl Set {
             Some(number) => number,
             None => newest()?.ok_or_else(|| {
                 Error::invalid(format!(
-                    "{}: the set holds no backup yet; the one that was begun there did not end",
+                    "{}: the set holds no backup: none has ended there, or all were deleted; make one with `backup`",
                     self.dir.display()
                 ))
             })?,
@@ -220,6 +224,27 @@ impl Set {
             self.files.sync_dir(&self.backups_dir())?;
         }
         Ok(surplus as u64)
+    }
+
+    /// Removes one backup, readable or not, and the segment files that only it needed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if there is none of this number.
+    pub(super) fn delete(&self, number: u64) -> Result<()> {
+        let path = self.manifest_path(number);
+        if !path.exists() {
+            return Err(self.no_backup(number));
+        }
+        self.files.remove(&path)?;
+        self.files.sync_dir(&self.backups_dir())?;
+        self.remove_unneeded()
+    }
+
+    fn no_backup(&self, number: u64) -> Error {
+        Error::invalid(format!(
+            "{}: there is no backup {number}; list the backups that there are",
+            self.dir.display()
+        ))
     }
 
     /// Removes what backups that did not end have left half-written.

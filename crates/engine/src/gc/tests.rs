@@ -168,6 +168,28 @@ fn put_large(core: &Core, ks: &Keyspace, key: &[u8]) -> (large::Head, SegmentId)
     (large::Head::decode(&bytes).unwrap(), id)
 }
 
+/// A close overtakes the put of a large value between its chunks and its head: the next run looks for
+/// such, although the close was in order.
+#[test]
+fn chunks_that_a_close_left_without_a_head_go_in_the_next_run() {
+    let media = new_media();
+    let (store, ks) = open(&media);
+    let value = vec![7; 3 << 20];
+    let (bytes, _) = large::store(store.core(), ks.id(), b"key", &value).unwrap();
+    let head = large::Head::decode(&bytes).unwrap();
+    assert_eq!(chunk_entries(store.core(), head), 4);
+    drop(ks);
+    store.close().unwrap();
+    let (store, _ks) = open(&media);
+    assert_eq!(chunk_entries(store.core(), head), 4);
+    store.step().unwrap();
+    assert_eq!(chunk_entries(store.core(), head), 0);
+    store.close().unwrap();
+    // That one knows of none.
+    let (store, _ks) = open(&media);
+    assert!(!store.core().may_leave_orphans());
+}
+
 /// The head's segment is empty by then and its sums agree, so nothing else asks for it to be read.
 #[test]
 fn the_chunks_of_a_large_value_go_with_its_head() {
@@ -302,6 +324,82 @@ fn an_empty_segment_without_heads_is_not_read() {
 }
 
 /// What was read of a segment's earlier life must not pass for its content.
+/// Of an emptied segment only what snapshots read is read, from where it lies, be it an original or a copy;
+/// what is damaged stays where it is.
+#[test]
+fn the_few_versions_that_snapshots_read_are_read_alone() {
+    for is_damaged in [false, true] {
+        let (store, ks) = open(&new_media());
+        let core = store.core();
+        (0..100).for_each(|n| ks.put(format!("other{n}"), "value").unwrap());
+        ks.put("key", "old").unwrap();
+        let place = place_of(core, &ks, b"key");
+        let emptied = segment_of(core, ks.id(), b"key");
+        core.log.seal_segments();
+        (0..100).for_each(|n| ks.put(format!("other{n}"), "").unwrap());
+        let snapshot = store.snapshot().unwrap();
+        ks.put("key", "new").unwrap();
+        core.log.seal_segments();
+        store.checkpoint().unwrap();
+        if is_damaged {
+            damage(core, place);
+        }
+        let read = core.counters.gc_bytes_read.get();
+        let retired = retire_empty(core).unwrap().retired;
+        if is_damaged {
+            assert_eq!(retired, 0);
+            assert!(core.snapshots.has_noted(emptied), "it was forgotten");
+            continue;
+        }
+        assert_eq!(retired, 1);
+        assert_eq!(
+            core.counters.gc_bytes_read.get(),
+            read,
+            "all of it was read"
+        );
+        let seen = || ks.get_at("key", &snapshot).unwrap();
+        assert_eq!(seen().as_deref(), Some(&b"old"[..]));
+        // The copy lies among others, too: its segment goes the same way.
+        let copies = core
+            .snapshots
+            .copies_at(Location::from_bits(0)..Location::from_bits((1 << 40) - 1));
+        assert_eq!((copies.len(), copies[0].1.location), (1, place));
+        let id = core.log.geometry().segment_at(copies[0].0).unwrap();
+        core.log.seal_segments();
+        store.checkpoint().unwrap();
+        let harvest = harvest_versions(core, id, &core.log.segment(id));
+        assert!(harvest.is_none(), "one of one record is not few");
+        collect(core, id).unwrap();
+        assert_eq!(seen().as_deref(), Some(&b"old"[..]));
+    }
+}
+
+/// Where collection empties segments faster than checkpoints come, one is asked for before writers wait.
+#[test]
+fn emptied_segments_that_are_worth_a_checkpoint_get_one() {
+    let (store, ks) = open(&(tests::memory(600) as Arc<dyn Media>));
+    let core = store.core();
+    let worth = core.space.gc_goal();
+    core.space.expect_checkpoint(4 << 20);
+    let worth = core.space.gc_goal() - worth;
+    assert!(worth > 1, "{worth}");
+    store.checkpoint().unwrap();
+    let before = core.checkpointed_cut.load(Ordering::Acquire);
+    for n in 0..worth {
+        assert!(!core.space.wants_checkpoint(), "{n} of {worth}");
+        ks.put("key", "value").unwrap();
+        core.log.seal_segments();
+        ks.put("key", "value").unwrap();
+        core.space.expect_checkpoint(4 << 20);
+        step(core).unwrap();
+    }
+    assert!(core.space.wants_checkpoint());
+    upkeep_step(store.core()).unwrap();
+    assert!(core.checkpointed_cut.load(Ordering::Acquire) > before);
+    assert!(!core.space.wants_checkpoint());
+    assert_eq!(retire_empty(core).unwrap().retired as u64, worth);
+}
+
 #[test]
 fn what_was_read_ahead_serves_its_segment_in_that_life_alone() {
     let (store, ks) = open(&new_media());
@@ -552,8 +650,12 @@ fn no_room_for_what_deletes_a_dead_large_value_is_waited_for() {
     assert_eq!(chunk_entries(core, head), 0);
 }
 
-/// Time that passes when somebody waits.
-struct Passing(std::sync::Mutex<std::time::Duration>);
+/// Time that passes when somebody waits, and what is done the first time.
+#[derive(Default)]
+struct Passing(
+    std::sync::Mutex<std::time::Duration>,
+    std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
+);
 
 impl crate::environment::Simulation for Passing {
     fn elapsed(&self) -> std::time::Duration {
@@ -566,6 +668,10 @@ impl crate::environment::Simulation for Passing {
 
     fn sleep(&self, time: std::time::Duration) {
         *self.0.lock().unwrap() += time;
+        let first = self.1.lock().unwrap().take();
+        if let Some(first) = first {
+            first();
+        }
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
@@ -575,12 +681,9 @@ impl crate::environment::Simulation for Passing {
     fn breathe(&self) {}
 }
 
-/// A step of collection that began before a checkpoint was written does not know that what it
-/// replaced waits for a backup.
-#[test]
-fn a_writer_waits_for_what_a_backup_holds_whatever_collection_found_before() {
-    let clock = Arc::new(Passing(std::sync::Mutex::default()));
-    let options = tests::options(new_media()).simulation(Arc::clone(&clock) as Arc<_>);
+/// A store at the wall, and what a backup holds of it.
+fn full_but_for_a_backup(clock: &Arc<Passing>) -> (Store, Keyspace, Vec<SegmentId>) {
+    let options = tests::options(new_media()).simulation(Arc::clone(clock) as Arc<_>);
     let (store, ks) = tests::open(&options);
     let core = store.core();
     store.checkpoint().unwrap();
@@ -600,6 +703,26 @@ fn a_writer_waits_for_what_a_backup_holds_whatever_collection_found_before() {
         ks.put(format!("k{n}"), "old").unwrap();
         core.log.seal_segments();
     }
+    (store, ks, pinned)
+}
+
+/// Not that the store is full: nobody can know any more.
+#[test]
+fn a_writer_that_waits_for_room_hears_that_the_store_was_closed() {
+    let clock = Arc::new(Passing::default());
+    let (store, ks, _) = full_but_for_a_backup(&clock);
+    *clock.1.lock().unwrap() = Some(Box::new(move || store.close().unwrap()));
+    let refused = ks.put("more", "new").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+}
+
+/// A step of collection that began before a checkpoint was written does not know that what it
+/// replaced waits for a backup.
+#[test]
+fn a_writer_waits_for_what_a_backup_holds_whatever_collection_found_before() {
+    let clock = Arc::new(Passing::default());
+    let (store, ks, pinned) = full_but_for_a_backup(&clock);
+    let core = store.core();
     for is_held in [true, false] {
         assert_eq!(core.pins.held() > 0, is_held);
         let begun = crate::environment::Simulation::elapsed(&*clock);
@@ -643,7 +766,7 @@ fn a_large_value_that_is_over_the_budget_leaves_no_chunks() {
 
 #[test]
 fn range_deletes_that_cannot_be_swept_do_not_cost_a_checkpoint_each() {
-    let clock = Arc::new(Passing(std::sync::Mutex::default()));
+    let clock = Arc::new(Passing::default());
     let options = tests::options(new_media()).simulation(Arc::clone(&clock) as Arc<_>);
     let (store, ks) = tests::open(&options);
     let core = store.core();

@@ -17,7 +17,7 @@ use heliox_media::STRIPE_BYTES;
 use super::keys::first_keys;
 use super::manifest::{sync_dir, Intent, Making, Manifest};
 use super::volume::Volume;
-use super::{Root, FIRST_GENERATION};
+use super::{destroy, Root, FIRST_GENERATION};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Settings, SEGMENTS_MIN};
 
@@ -73,12 +73,14 @@ pub(super) fn in_dir(dir: &Path, settings: &Settings) -> Result<(Root, Superbloc
     intending(dir, |intent| with_intent(dir, settings, intent))
 }
 
-/// Makes a directory if it is missing, and a store in it; a failure leaves neither what was made nor
-/// the intent.
+/// Makes a directory if it is missing, and a store in it, once a deletion that did not end there has
+/// ended; a failure leaves neither what was made nor the intent.
 pub(super) fn intending<R>(dir: &Path, make: impl FnOnce(&mut Intent) -> Result<R>) -> Result<R> {
     let made = make_dir(dir)?;
     let result = Intent::take(dir).and_then(|mut intent| {
-        let result = make(&mut intent).map_err(|error| error.context(dir.display()));
+        let result = destroy::end(dir, &mut intent)
+            .and_then(|()| make(&mut intent))
+            .map_err(|error| error.context(dir.display()));
         if result.is_err() {
             intent.withdraw();
         }
@@ -109,7 +111,7 @@ fn with_intent(dir: &Path, settings: &Settings, intent: &mut Intent) -> Result<(
         (root, superblock)
     } else {
         let paths = absolute(&settings.devices)?;
-        let open = |path: &PathBuf| Volume::open(path, settings.io);
+        let open = |path: &PathBuf| Volume::open(path, settings.io, false);
         let volumes = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let shape = plan_volumes(&volumes, intent.earlier_uuid(), settings)?;
         let manifest = Manifest {

@@ -1,17 +1,17 @@
 //! The text files of a store's directory: `HELIOX`, which makes it a store and says where its
-//! volumes are, and `HELIOX.new`, which says that a store is being made.
+//! volumes are, and `HELIOX.new`, which says that a store is being made or deleted.
 //!
 //! Invariants: `HELIOX.new` is durable before the first byte of a volume is written, and is renamed
 //! to `HELIOX` after the last. So a directory with `HELIOX` is a whole store; one with only
 //! `HELIOX.new` saw a creation that did not end, and the identity in it tells which volumes that
-//! creation has labelled: the next one goes on with them. Threads and processes: whoever makes a
-//! store holds a lock on `HELIOX.new`.
+//! creation has labelled: the next one goes on with them; or, with a line more, a deletion. Threads and
+//! processes: whoever makes or deletes a store holds a lock on `HELIOX.new`.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use heliox_format::ids::StoreUuid;
@@ -24,6 +24,7 @@ pub(super) const MANIFEST_NAME: &str = "HELIOX";
 const INTENT_NAME: &str = "HELIOX.new";
 const DRAFT_NAME: &str = "HELIOX.draft";
 const RESTORE_LINE: &[u8] = b"restore\n";
+const DESTRUCTION_LINE: &[u8] = b"destroy\n";
 const TITLE: &str = "Heliox store: this file says where its volumes are. Edit only volume paths.";
 /// More than 64 of the longest paths.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
@@ -130,35 +131,48 @@ fn parse_uuid(text: &[u8]) -> Option<StoreUuid> {
     Some(StoreUuid(uuid))
 }
 
-/// How a store is made.
+/// How a store is made, or that it is deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Making {
     /// Empty.
     Creation,
     /// With the content of a backup.
     Restore,
+    /// Not at all: it goes.
+    Destruction,
 }
 
 impl Making {
     /// Splits what stands in the file `HELIOX.new`. A line that no manifest has keeps programs that
-    /// know of no restore from going on with one as if it were a creation.
+    /// know of no restore, or deletion, from going on with one as if it were a creation.
     pub(super) fn of(text: &[u8]) -> (Making, &[u8]) {
-        match text.strip_suffix(RESTORE_LINE) {
-            // A volume's path may end with the same letters.
-            Some(manifest) if manifest.ends_with(b"\n") => (Making::Restore, manifest),
-            _ => (Making::Creation, text),
+        for making in [Making::Restore, Making::Destruction] {
+            match text.strip_suffix(making.line()) {
+                // A volume's path may end with the same letters.
+                Some(manifest) if manifest.ends_with(b"\n") => return (making, manifest),
+                _ => {}
+            }
         }
+        (Making::Creation, text)
     }
 
     pub(super) fn line(self) -> &'static [u8] {
         match self {
             Making::Creation => b"",
             Making::Restore => RESTORE_LINE,
+            Making::Destruction => DESTRUCTION_LINE,
         }
     }
 
+    /// What stands in the file `HELIOX.new`.
+    pub(super) fn text(self, manifest: &Manifest) -> Result<Vec<u8>> {
+        let mut text = manifest.encode()?;
+        text.extend_from_slice(self.line());
+        Ok(text)
+    }
+
     /// What to say of one that did not end.
-    fn unfinished(self) -> &'static str {
+    pub(super) fn unfinished(self) -> &'static str {
         match self {
             Making::Creation => {
                 "the creation of a store there did not end; run it again, it goes on"
@@ -166,36 +180,29 @@ impl Making {
             Making::Restore => {
                 "the restore of a backup there did not end; run it again, it starts over"
             }
+            Making::Destruction => {
+                "the deletion of a store there did not end; run it again, or make another store there, which ends it"
+            }
         }
     }
 }
 
-/// The right to make a store in a directory, held by one process at a time.
-pub(super) struct Intent {
+/// The file `HELIOX.new`, locked: one process at a time makes or deletes a store in a directory.
+pub(super) struct Held {
     dir: PathBuf,
     path: PathBuf,
     file: File,
-    /// What a creation or restore that did not end was about to make.
-    earlier: Option<(Making, Manifest)>,
     /// What the file held when it was taken.
     found: Vec<u8>,
-    announced: bool,
+    is_written: bool,
 }
 
-impl Intent {
-    /// What to say if a creation or restore was begun in this directory and did not end.
-    pub(super) fn left_in(dir: &Path) -> Option<&'static str> {
-        let text = std::fs::read(dir.join(INTENT_NAME)).ok()?;
-        Some(Making::of(&text).0.unfinished())
-    }
-
-    /// Takes the right.
+impl Held {
+    /// Takes the file, which is made if it is missing.
     ///
     /// # Errors
-    /// [`ErrorKind::StoreInUse`] if somebody makes a store there now, [`ErrorKind::StoreExists`] if
-    /// there is one.
-    pub(super) fn take(dir: &Path) -> Result<Intent> {
-        refuse_existing(dir)?;
+    /// [`ErrorKind::StoreInUse`] if another process has it.
+    pub(super) fn take(dir: &Path) -> Result<Held> {
         let path = dir.join(INTENT_NAME);
         let mut file = OpenOptions::new()
             .read(true)
@@ -214,27 +221,104 @@ impl Intent {
             Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, error)),
         }
         // Between its opening and the lock the file may have become the manifest, or have gone.
-        refuse_existing(dir)?;
-        if !is_same_file(&file, &path) {
+        if !heliox_media::is_same_file(&file, &path) {
             return Err(busy(dir));
         }
-        let mut text = Vec::new();
+        let mut found = Vec::new();
         (&mut file)
             .take(MANIFEST_BYTES_MAX)
-            .read_to_end(&mut text)
+            .read_to_end(&mut found)
             .map_err(|error| Error::io("read", &path, error))?;
-        // Text that does not decode was not durable, so no volume was touched yet.
-        let (making, decoded) = Making::of(&text);
-        let earlier = Manifest::decode(&path, decoded).ok();
-        let earlier = earlier.map(|manifest| (making, manifest));
-        Ok(Intent {
+        Ok(Held {
             dir: dir.to_owned(),
             path,
             file,
-            earlier,
-            found: text,
-            announced: false,
+            found,
+            is_written: false,
         })
+    }
+
+    /// What was left in it unfinished.
+    pub(super) fn left(&self) -> Option<(Making, Manifest)> {
+        // Text that does not decode was not durable, so no volume was touched yet.
+        let (making, decoded) = Making::of(&self.found);
+        let manifest = Manifest::decode(&self.path, decoded).ok()?;
+        Some((making, manifest))
+    }
+
+    /// Says durably what is about to be done.
+    pub(super) fn write(&mut self, text: &[u8]) -> Result<()> {
+        let failed = |error| Error::io("write", &self.path, error);
+        // From here on, whatever is in the file must stay for the next one to see.
+        self.is_written = true;
+        if self.found != text {
+            self.file.set_len(0).map_err(failed)?;
+            self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
+            self.file.write_all(text).map_err(failed)?;
+        }
+        self.file.sync_all().map_err(failed)?;
+        sync_dir(&self.dir)
+    }
+
+    /// Says durably that there is nothing, and goes on holding the file.
+    fn empty(&mut self) -> Result<()> {
+        self.file
+            .set_len(0)
+            .and_then(|()| self.file.sync_all())
+            .map_err(|error| Error::io("write", &self.path, error))?;
+        self.found.clear();
+        sync_dir(&self.dir)
+    }
+
+    /// Removes the file that makes the directory a store, durably.
+    pub(super) fn remove_manifest(&self) -> Result<()> {
+        remove_if_there(&self.dir.join(MANIFEST_NAME), "delete")?;
+        sync_dir(&self.dir)
+    }
+
+    /// Ends a deletion: afterwards nothing tells of a store any more.
+    pub(super) fn remove(&self) -> Result<()> {
+        for path in [&self.dir.join(DRAFT_NAME), &self.path] {
+            remove_if_there(path, "delete")?;
+        }
+        sync_dir(&self.dir)
+    }
+
+    /// Gives the file back; leaves no trace if there was none and nothing was said in it.
+    pub(super) fn withdraw(&self) {
+        if !self.is_written && self.left().is_none() {
+            // What was tried has failed already; its error is the one to report.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The right to make a store in a directory, held by one process at a time.
+pub(super) struct Intent {
+    held: Held,
+    /// What a creation or restore that did not end was about to make, or a deletion to delete.
+    earlier: Option<(Making, Manifest)>,
+}
+
+impl Intent {
+    /// What was begun in this directory and did not end.
+    pub(super) fn left_in(dir: &Path) -> Option<Making> {
+        let text = std::fs::read(dir.join(INTENT_NAME)).ok()?;
+        Some(Making::of(&text).0)
+    }
+
+    /// Takes the right.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreInUse`] if somebody makes a store there now, [`ErrorKind::StoreExists`] if
+    /// there is one.
+    pub(super) fn take(dir: &Path) -> Result<Intent> {
+        refuse_existing(dir)?;
+        let held = Held::take(dir);
+        refuse_existing(dir)?;
+        let held = held?;
+        let earlier = held.left();
+        Ok(Intent { held, earlier })
     }
 
     /// The identity that an unfinished creation has already put on volumes.
@@ -248,34 +332,41 @@ impl Intent {
         earlier.any(|other| other == volume)
     }
 
+    /// The store that a deletion which did not end was about to delete.
+    pub(super) fn left_to_delete(&self) -> Option<&Manifest> {
+        let (making, manifest) = self.earlier.as_ref()?;
+        (*making == Making::Destruction).then_some(manifest)
+    }
+
+    /// Takes what was left unfinished as ended, durably: nothing of it is there any more.
+    pub(super) fn forget(&mut self) -> Result<()> {
+        remove_if_there(&self.held.dir.join(DRAFT_NAME), "delete")?;
+        self.held.empty()?;
+        self.earlier = None;
+        Ok(())
+    }
+
     /// Refuses to go on with what was left unfinished in this way: its volumes hold something else
     /// than this program is about to make.
     pub(super) fn refuse(&self, making: Making) -> Result<()> {
         match &self.earlier {
-            Some((earlier, _)) if *earlier == making => Err(Error::new(
-                ErrorKind::StoreExists,
-                format!("{}; or remove the directory", making.unfinished()),
-            )),
+            Some((earlier, _)) if *earlier == making => {
+                let what = earlier.unfinished();
+                let message = format!("{what}; or remove the directory");
+                Err(Error::new(ErrorKind::StoreExists, message))
+            }
             _ => Ok(()),
         }
     }
 
     /// Says durably what is about to be made. Volumes may be written afterwards.
     pub(super) fn announce(&mut self, making: Making, manifest: &Manifest) -> Result<()> {
-        let mut text = manifest.encode()?;
-        text.extend_from_slice(making.line());
-        let failed = |error| Error::io("write", &self.path, error);
-        // From here on, whatever is in the file must stay for the next creation to see.
-        self.announced = true;
-        // A process that ends here must not leave files of which nothing tells what they are.
-        if self.found != text {
+        let text = making.text(manifest)?;
+        if self.held.found != text {
+            // A process that ends here must not leave files of which nothing tells what they are.
             self.remove_earlier_files()?;
-            self.file.set_len(0).map_err(failed)?;
-            self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
-            self.file.write_all(&text).map_err(failed)?;
         }
-        self.file.sync_all().map_err(failed)?;
-        sync_dir(&self.dir)
+        self.held.write(&text)
     }
 
     /// Removes the files in this directory that an unfinished creation or restore has made.
@@ -283,29 +374,27 @@ impl Intent {
         let volumes = self.earlier.iter().flat_map(|(_, m)| &m.volumes);
         let is_here = |volume: &&PathBuf| volume.file_name() == Some(volume.as_os_str());
         for volume in volumes.filter(is_here) {
-            let path = self.dir.join(volume);
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove what was left unfinished", &path, error));
-                }
-                _ => {}
-            }
+            let path = self.held.dir.join(volume);
+            remove_if_there(&path, "remove what was left unfinished")?;
         }
-        sync_dir(&self.dir)
+        sync_dir(&self.held.dir)
     }
 
     /// Makes the directory a store.
     pub(super) fn commit(&self) -> Result<()> {
-        let path = self.dir.join(MANIFEST_NAME);
-        std::fs::rename(&self.path, &path).map_err(|e| Error::io("create", &path, e))?;
-        sync_dir(&self.dir)
+        let path = self.held.dir.join(MANIFEST_NAME);
+        std::fs::rename(&self.held.path, &path).map_err(|e| Error::io("create", &path, e))?;
+        sync_dir(&self.held.dir)
     }
 
     /// Makes the directory a store, after a restore: what was announced has a line more than the
     /// manifest, and stays until that is there.
     pub(super) fn commit_restored(&self, manifest: &Manifest) -> Result<()> {
         let text = manifest.encode()?;
-        let (draft, path) = (self.dir.join(DRAFT_NAME), self.dir.join(MANIFEST_NAME));
+        let (draft, path) = (
+            self.held.dir.join(DRAFT_NAME),
+            self.held.dir.join(MANIFEST_NAME),
+        );
         let write = || {
             let mut file = OpenOptions::new()
                 .write(true)
@@ -318,41 +407,42 @@ impl Intent {
         };
         write().map_err(|error| Error::io("write", &draft, error))?;
         std::fs::rename(&draft, &path).map_err(|e| Error::io("create", &path, e))?;
-        sync_dir(&self.dir)?;
+        sync_dir(&self.held.dir)?;
         // A store by now; what is left of the announcement is only untidy.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(&self.held.path);
         Ok(())
     }
 
     /// Gives the right back; leaves no trace if nothing was announced.
     pub(super) fn withdraw(self) {
-        if !self.announced && self.earlier.is_none() {
-            // The creation has failed already; its error is the one to report.
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.held.withdraw();
     }
 }
 
-fn busy(dir: &Path) -> Error {
+/// Removes a file, unless it has gone already.
+fn remove_if_there(path: &Path, what: &str) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(what, path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What whoever comes meanwhile is told.
+pub(super) fn busy(dir: &Path) -> Error {
     Error::new(
         ErrorKind::StoreInUse,
         format!(
-            "{}: another process is making a store there; wait for it, then open the store",
+            "{}: another process is making or deleting a store there; wait for it",
             dir.display()
         ),
     )
 }
 
-fn is_same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
-        _ => false,
-    }
-}
-
 fn refuse_existing(dir: &Path) -> Result<()> {
     if !dir.join(MANIFEST_NAME).exists() {
-        return Ok(());
+        return refuse_foreign(dir);
     }
     let identity = match Manifest::read(dir) {
         Ok(Some(manifest)) => format!("store {}", manifest.uuid),
@@ -361,6 +451,29 @@ fn refuse_existing(dir: &Path) -> Result<()> {
     Err(Error::new(
         ErrorKind::StoreExists,
         format!("{}: {identity} is there already; open it, choose another directory, or remove this one if its data is not needed", dir.display()),
+    ))
+}
+
+/// Refuses the directory of another engine's store: its programs would find a store of ours there.
+fn refuse_foreign(dir: &Path) -> Result<()> {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+    let any = |begin: &[u8]| {
+        let mut all = names.iter().map(|name| name.as_encoded_bytes());
+        all.any(|name| name.starts_with(begin))
+    };
+    if !any(b"MANIFEST-") {
+        return Ok(());
+    }
+    // RocksDB writes its identity and its options beside what LevelDB writes too.
+    let (engine, word) = match any(b"IDENTITY") || any(b"OPTIONS-") {
+        true => ("RocksDB", "rocksdb"),
+        false => ("LevelDB", "leveldb"),
+    };
+    let dir = dir.display();
+    Err(Error::new(
+        ErrorKind::StoreExists,
+        format!("{dir} holds a store of {engine}, which is left alone; choose another directory, or import it there: heliox import DIR --from {word} {dir}"),
     ))
 }
 
@@ -442,9 +555,9 @@ mod tests {
 
         let mut again = Intent::take(dir.path()).unwrap();
         let long_ago = std::time::UNIX_EPOCH;
-        again.file.set_modified(long_ago).unwrap();
+        again.held.file.set_modified(long_ago).unwrap();
         again.announce(Making::Restore, &sample()).unwrap();
-        let modified = again.file.metadata().unwrap().modified().unwrap();
+        let modified = again.held.file.metadata().unwrap().modified().unwrap();
         assert_eq!(modified, long_ago, "it was written anew");
         assert!(data.exists());
         drop(again);

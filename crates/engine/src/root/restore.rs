@@ -74,7 +74,7 @@ fn with_intent(
         (manifest, volumes, shape, Ground::Blank)
     } else {
         let paths = absolute(&settings.devices)?;
-        let open = |path: &PathBuf| Volume::open(path, settings.io);
+        let open = |path: &PathBuf| Volume::open(path, settings.io, false);
         let volumes = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let shape = fit(plan_volumes(&volumes, earlier, settings)?, what)?;
         let manifest = Manifest {

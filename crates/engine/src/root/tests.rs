@@ -174,6 +174,43 @@ fn a_place_without_a_store_is_told() {
 }
 
 #[test]
+fn no_store_is_made_beside_one_of_another_engine() {
+    let dir = Dir::new();
+    for (name, files, engine) in [
+        ("l", &["CURRENT", "MANIFEST-000002"][..], "leveldb"),
+        ("r", &["IDENTITY", "MANIFEST-000005"][..], "rocksdb"),
+    ] {
+        let place = dir.path(name);
+        fs::create_dir(&place).unwrap();
+        for file in files {
+            fs::write(place.join(file), "").unwrap();
+        }
+        for make in [Root::create, Root::open_or_create] {
+            let parts = [place.to_str().unwrap(), "import", engine];
+            refused(make(&place, &small()), ErrorKind::StoreExists, &parts);
+        }
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 2);
+    }
+}
+
+#[test]
+fn of_many_that_open_what_is_missing_one_has_it_and_the_others_hear_so() {
+    let dir = Dir::new();
+    for round in 0..8 {
+        let place = dir.path(&format!("s{round}"));
+        let roots: Vec<_> = std::thread::scope(|scope| {
+            let all = [(); 8].map(|()| scope.spawn(|| Root::open_or_create(&place, &small())));
+            all.map(|one| one.join().unwrap()).into_iter().collect()
+        });
+        let (had, refusals): (Vec<_>, Vec<_>) = roots.into_iter().partition(Result::is_ok);
+        assert_eq!(had.len(), 1);
+        for refusal in refusals {
+            refused(refusal, ErrorKind::StoreInUse, &["s"]);
+        }
+    }
+}
+
+#[test]
 fn a_damaged_or_newer_manifest_is_refused() {
     let dir = Dir::new();
     let place = dir.path("s");

@@ -26,7 +26,7 @@ pub(super) struct Volume {
 
 impl Volume {
     /// Opens and locks the file or block device at `path`.
-    pub(super) fn open(path: &Path, io_mode: IoMode) -> Result<Volume> {
+    pub(super) fn open(path: &Path, io_mode: IoMode, read_only: bool) -> Result<Volume> {
         let name = path.display().to_string();
         if !path.exists() {
             return Err(Error::new(
@@ -34,7 +34,11 @@ impl Volume {
                 format!("{name}: there is no such device or file; check the path and that the device is attached; if its path has changed, give the present ones with `devices`"),
             ));
         }
-        let media = FileMedia::open(path, file_options(io_mode))?;
+        let options = FileOptions {
+            read_only,
+            ..file_options(io_mode)
+        };
+        let media = FileMedia::open(path, options)?;
         Ok(Volume {
             name,
             media: Arc::new(media),
@@ -66,6 +70,11 @@ impl Volume {
             by_path: false,
         };
         volumes.iter().enumerate().map(named).collect()
+    }
+
+    /// The file or device, if it was opened here.
+    pub(super) fn as_own_file(&self) -> Option<&FileMedia> {
+        self.media.as_file().filter(|_| self.by_path)
     }
 
     pub(super) fn len_bytes(&self) -> u64 {

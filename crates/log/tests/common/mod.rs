@@ -39,6 +39,8 @@ pub struct Probe {
     pub syncs_left: AtomicI64,
     pub after_write: Mutex<Option<Hook>>,
     pub in_sync: Mutex<Option<Hook>>,
+    /// Runs while a range is prepared.
+    pub in_prepare: Mutex<Option<Hook>>,
     /// How long a write takes, in microseconds.
     pub write_us: AtomicU64,
 }
@@ -57,6 +59,7 @@ impl Probe {
             syncs_left: AtomicI64::new(-1),
             after_write: Mutex::new(None),
             in_sync: Mutex::new(None),
+            in_prepare: Mutex::new(None),
             write_us: AtomicU64::new(0),
         }
     }
@@ -123,6 +126,13 @@ impl Media for Probe {
 
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
         self.inner.discard(offset, len_bytes)
+    }
+
+    fn prepare(&self, offset: u64, len_bytes: u64) -> Result<u64, MediaError> {
+        if let Some(hook) = self.in_prepare.lock().as_mut() {
+            hook(offset, len_bytes as usize);
+        }
+        Ok(len_bytes)
     }
 
     fn describe(&self) -> String {

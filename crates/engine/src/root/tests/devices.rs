@@ -13,7 +13,7 @@ use super::{memory, nowhere, on, poke, refused, settings, small, Dir, DEVICE_BYT
 use crate::error::ErrorKind;
 use crate::options::{Options, CAPACITY_BYTES_MIN};
 use crate::root::create::{plan_file, shape_for};
-use crate::root::Root;
+use crate::root::{destroy, Root};
 
 #[test]
 fn devices_are_striped_labelled_and_checked_by_name() {
@@ -337,4 +337,7 @@ fn a_block_device_carries_a_store() {
         ErrorKind::StoreExists,
         &[&device.0, "dd if=/dev/zero"],
     );
+    destroy::run(&place).unwrap();
+    assert!(!place.exists());
+    Root::create(&dir.path("t"), &given).unwrap();
 }
