@@ -134,7 +134,7 @@ fn guard(core: &Arc<Core>, name: &'static str, work: fn(&Arc<Core>) -> Result<()
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            core.log.fail(LogError::Failed(error.to_string()));
+            core.fail(LogError::Failed(error.to_string()));
             note_error(core, name, &error);
         }
         Err(_) => {

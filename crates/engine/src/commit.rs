@@ -98,7 +98,7 @@ fn install_members<'m, 'v>(
                 Ok(None) => continue,
                 // Members that are in the index already can neither be shown nor taken back.
                 Err(error) if first.is_some() => {
-                    core.log.fail(LogError::Internal("a batch failed half way"));
+                    core.fail(LogError::Internal("a batch failed half way"));
                     return Err(error);
                 }
                 Err(error) => return Err(error),

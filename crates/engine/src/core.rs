@@ -161,6 +161,14 @@ impl Core {
         Ok(self.log.sync()?)
     }
 
+    /// Fails the store for good, for a reason that is not the device's. What was acknowledged is made durable
+    /// first, if the device still can: nobody comes later who would.
+    pub(crate) fn fail(&self, error: LogError) -> LogError {
+        // The reason is told, not that it could not be synced either.
+        let _ = self.sync();
+        self.log.fail(error)
+    }
+
     /// Notes that a write is acknowledged now that must be durable within `ms`. True if an earlier
     /// one has waited for so long that nothing more may be acknowledged before a sync.
     pub(crate) fn owe_sync(&self, ms: u64) -> bool {

@@ -509,3 +509,72 @@ fn what_a_record_settled_is_settled_after_a_crash() {
     ];
     holds(&setup, &events);
 }
+
+/// A read failed when some members of a batch were in the log: the batch can neither be shown nor taken
+/// back, so the store failed, and kept to itself what it had acknowledged shortly before.
+#[test]
+fn a_batch_that_fails_half_way_takes_no_earlier_write_with_it() {
+    let setup = Setup {
+        keys: 300,
+        families: 69,
+        device_mib: 80,
+        exact: true,
+        bound_ms: 2,
+        bound_bytes: 1 << 20,
+        ..setup(23_146_144_710_696)
+    };
+    let events = [
+        CreateSpace(0),
+        CreateSpace(1),
+        CreateSpace(2),
+        Batch(17_997_260_668_884_888_912, 14, 89, Bounded),
+        PutFor(2, 14, 61, 50),
+        PutFor(1, 17, 144, 5),
+        Arm(2, Fault::FailRead(48)),
+        Put(1, 15, 74, Volatile),
+        PutFor(2, 17, 0, 3_600_000),
+        Put(0, 10, 94, Synced),
+        Batch(3_338_912_198_981_758_872, 10, 119, Bounded),
+        PutFor(0, 172, 51, 5),
+        PutFor(1, 12, 112, 1),
+        PutFor(1, 18, 124, 5),
+        Delete(2, 17, Bounded),
+        Delete(1, 17, Bounded),
+        Put(0, 15, 61, Volatile),
+        PutFor(0, 11, 135, 5),
+        Run(Seal),
+        PutFor(0, 14, 73, 1),
+        Delete(1, 15, Synced),
+        PutFor(0, 2, 87, 5),
+        PutFor(2, 7, 112, 1),
+        PutFor(2, 0, 100, 3_600_000),
+        Batch(11_465_778_208_436_893_544, 12, 97, Bounded),
+        PutFor(2, 10, 83, 50),
+        PutFor(1, 17, 57, 3_600_000),
+        PutFor(1, 14, 92, 50),
+        PutFor(0, 5, 55, 3_600_000),
+        Batch(6_436_826_106_214_902_728, 3, 71, Volatile),
+        Put(0, 17, 108, Bounded),
+        Tick(8000),
+        Delete(2, 17, Volatile),
+        Delete(1, 17, Bounded),
+        PutFor(2, 1, 128, 50),
+        Batch(9_116_930_748_592_895_637, 4, 57, Bounded),
+        Delete(2, 11, Synced),
+        PutFor(0, 76, 130, 5),
+        PutFor(2, 6, 69, 3_600_000),
+        PutFor(0, 9, 4, 50),
+        PutFor(1, 17, 59, 5),
+        PutFor(0, 18, 106, 5),
+        Delete(2, 15, Synced),
+        PutFor(1, 13, 85, 3_600_000),
+        PutFor(1, 17, 628, 50),
+        Run(Scrub),
+        Batch(3_148_849_750_700_243_916, 32, 4000, Bounded),
+        Put(2, 9, 133, Bounded),
+        Batch(14_582_913_045_697_938_493, 10, 50, Bounded),
+        Batch(1_462_524_510_722_341_581, 12, 57, Bounded),
+        Tick(60000),
+    ];
+    holds(&setup, &events);
+}
