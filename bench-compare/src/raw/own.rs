@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heliox_bench::Latency;
-use heliox_media::{AlignedBuf, FileMedia, FileOptions, IoMode, Media};
+use heliox_media::{AlignedBuf, FileMedia, FileOptions, Media};
 
 use super::{Pattern, Point, Setup};
 
@@ -25,11 +25,7 @@ pub(super) fn make_file(
     setup: &Setup,
     interrupted: &AtomicBool,
 ) -> Result<FileMedia, Error> {
-    let options = FileOptions {
-        io_mode: IoMode::Blocking,
-        direct: true,
-    };
-    let media = FileMedia::create(path, setup.file_bytes, options)?;
+    let media = FileMedia::create(path, setup.file_bytes, FileOptions::default())?;
     let mut block = AlignedBuf::new(FILL_BYTES)?;
     let mut random = Random(1);
     for _ in 0..if setup.precondition { 3 } else { 1 } {
