@@ -145,10 +145,7 @@ Status Catalog::Read() {
   }
   if (mark_.size() != ValueCodec::kMarkBytes) return Status::Corruption("the mark of the catalog");
   next_id_ = static_cast<uint32_t>(std::strtoul(next_id.c_str(), nullptr, 10));
-  const uint64_t last = std::strtoull(sequence.c_str(), nullptr, 10);
-  last_.store(last);
-  // The first write asks for a lease.
-  leased_.store(last + kLeaseAhead);
+  last_.store(std::strtoull(sequence.c_str(), nullptr, 10));
   return ReadFamilies();
 }
 
@@ -188,7 +185,6 @@ Status Catalog::Make(bool read_only) {
   identity_ = Hexadecimal(random);
   Status adopted = Adopt();
   if (!adopted.ok() || read_only) return adopted;
-  leased_.store(kLeaseAhead);
   Changes changes;
   Status made;
   for (const auto& each : families_) {
@@ -353,17 +349,19 @@ Status Catalog::SweepSpaces() {
 // Makes sure that no sequence number is told twice, whatever happens: the next run begins above.
 void Catalog::Lease(uint64_t now) {
   if (read_only_) return;
-  const bool is_due = now > leased_.load(std::memory_order_relaxed);
+  const bool is_due = now > leased_.load();
   std::unique_lock<std::mutex> lock(lease_mutex_, std::defer_lock);
   if (is_due) {
     lock.lock();
   } else if (!lock.try_lock()) {
     return;
   }
-  if (now <= leased_.load() - kLeaseAhead) return;
+  if (now + kLeaseAhead <= leased_.load()) return;
   const uint64_t until = last_.load() + kLease;
+  // Where nothing is leased, the numbers that are told now must not be durable after what has them.
+  const Promise promise = is_due ? Promise::kSynced : Promise::kBounded;
   // A store that cannot be written tells so where it is asked to.
-  if (store_->Put(space_, kSequenceKey, std::to_string(until), Promise::kBounded).ok()) {
+  if (store_->Put(space_, kSequenceKey, std::to_string(until), promise).ok()) {
     leased_.store(until);
   }
 }
@@ -371,6 +369,8 @@ void Catalog::Lease(uint64_t now) {
 Status Catalog::Settle() {
   if (read_only_) return Status::OK();
   const std::lock_guard<std::mutex> lock(lease_mutex_);
+  // The kept number takes the lease back. In this order: who counts on beyond it asks for another.
+  leased_.store(0);
   const std::string last = std::to_string(last_.load());
   bool found = false;
   std::string kept;

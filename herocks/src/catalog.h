@@ -57,10 +57,10 @@ class Catalog {
   // Sequence numbers: one for each change of a key.
   uint64_t LastSequence() const { return last_.load(std::memory_order_acquire); }
   void Advance(uint64_t count) {
-    const uint64_t now = last_.fetch_add(count, std::memory_order_acq_rel) + count;
-    if (now > leased_.load(std::memory_order_relaxed) - kLeaseAhead) Lease(now);
+    const uint64_t now = last_.fetch_add(count) + count;
+    if (now + kLeaseAhead > leased_.load()) Lease(now);
   }
-  // Keeps the last sequence number exactly.
+  // Keeps the last sequence number exactly, until something changes.
   Status Settle();
 
  private:
@@ -87,7 +87,8 @@ class Catalog {
   std::string identity_;
   bool read_only_ = false;
   std::atomic<uint64_t> last_{0};
-  std::atomic<uint64_t> leased_{kLease};
+  // Up to here a crash takes no number back; 0: the next change waits for a lease.
+  std::atomic<uint64_t> leased_{0};
   std::mutex lease_mutex_;
 };
 

@@ -4,11 +4,14 @@
 //
 // Counters lose no merge, alone, in batches and beside puts; a batch is seen as a whole by gets of
 // many keys, iterators and snapshots, range deletes in it included; families come and go beside all
-// of that; a listener that uses the database is told of each end after its beginning; a program that dies finds what was synced, and with HELIOX_DURABILITY=0 all it wrote.
+// of that; a listener that uses the database is told of each end after its beginning; a program that dies finds what was synced, and with HELIOX_DURABILITY=0 all it wrote, and
+// sequence numbers that go on.
 #include <rocksdb/db.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,6 +228,31 @@ void ListenersAreTold(DB* db, int steps) {
   }
 }
 
+// A child dies one write after a checkpoint, which has the number of the moment.
+void NumbersGoOn(const std::string& dir) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    DB* db = Open(dir + "/db");
+    WriteOptions options;
+    options.sync = true;
+    for (int i = 0; i < 50; i++) Check(db->Put(options, "k", "v"), "put");
+    Checkpoint* checkpoint = nullptr;
+    Check(Checkpoint::Create(db, &checkpoint), "checkpoint");
+    Check(checkpoint->CreateCheckpoint(dir + "/copy"), "create a checkpoint");
+    Check(db->Put(options, "k", "v"), "put");
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) Fail("the child did not die");
+  for (const auto& [name, least] : {std::pair("/db", 51), std::pair("/copy", 50)}) {
+    DB* db = Open(dir + name);
+    if (db->GetLatestSequenceNumber() < static_cast<uint64_t>(least)) {
+      Fail(std::string("after a checkpoint, sequence numbers went back: ") + name);
+    }
+    delete db;
+  }
+}
+
 // A child writes and dies; what it was promised is there.
 void DeathKeeps(const std::string& dir, const char* durability, bool sync) {
   const pid_t child = ::fork();
@@ -257,6 +285,8 @@ int main(int argc, char** argv) {
   // First, since a child of a process with threads may do little.
   DeathKeeps(dir + "/handed", "0", false);
   DeathKeeps(dir + "/synced", nullptr, true);
+  Check(::mkdir((dir + "/numbers").c_str(), 0755) == 0 ? Status::OK() : Status::IOError(), "mkdir");
+  NumbersGoOn(dir + "/numbers");
   DB* db = Open(dir + "/db");
   MergesAreKept(db, steps);
   BatchesAreWhole(db, steps);
