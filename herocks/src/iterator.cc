@@ -108,6 +108,12 @@ bool FamilyIterator::IsWithin(const Slice& key) const {
   return extractor_->InDomain(key) && extractor_->Transform(key) == Slice(prefix_);
 }
 
+// The target of a seek, which may be the key that the iterator stands on: that goes with the scan.
+Slice FamilyIterator::Keep(const Slice& target) {
+  target_.assign(target.data(), target.size());
+  return Slice(target_);
+}
+
 void FamilyIterator::SeekToFirst() {
   const Timed timed(statistics_.get(), rocksdb::DB_SEEK);
   if (!Begin()) return;
@@ -122,16 +128,18 @@ void FamilyIterator::SeekToLast() {
   if (valid_) KeepPrefix(key_);
 }
 
-void FamilyIterator::Seek(const Slice& target) {
+void FamilyIterator::Seek(const Slice& given) {
   const Timed timed(statistics_.get(), rocksdb::DB_SEEK);
+  const Slice target = Keep(given);
   if (!Begin()) return;
   KeepPrefix(target);
   Stand(scan_.At(family_->keys.Encode(target, &bound_scratch_)), rocksdb::NUMBER_DB_SEEK,
         rocksdb::NUMBER_DB_SEEK_FOUND);
 }
 
-void FamilyIterator::SeekForPrev(const Slice& target) {
+void FamilyIterator::SeekForPrev(const Slice& given) {
   const Timed timed(statistics_.get(), rocksdb::DB_SEEK);
+  const Slice target = Keep(given);
   if (!Begin()) return;
   KeepPrefix(target);
   Stand(scan_.AtOrBefore(family_->keys.Encode(target, &bound_scratch_)), rocksdb::NUMBER_DB_SEEK,

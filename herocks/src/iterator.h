@@ -25,8 +25,8 @@ class FamilyIterator final : public rocksdb::Iterator {
   bool Valid() const override { return valid_; }
   void SeekToFirst() override;
   void SeekToLast() override;
-  void Seek(const Slice& target) override;
-  void SeekForPrev(const Slice& target) override;
+  void Seek(const Slice& given) override;
+  void SeekForPrev(const Slice& given) override;
   void Next() override;
   void Prev() override;
   Slice key() const override { return key_; }
@@ -44,6 +44,7 @@ class FamilyIterator final : public rocksdb::Iterator {
   bool Restart(const Slice* from, const Slice* to);
   bool Advance();
   void Stand(bool found, uint32_t ticker, uint32_t ticker_found);
+  Slice Keep(const Slice& target);
   void KeepPrefix(const Slice& target);
   bool IsWithin(const Slice& key) const;
   Slice Pin(const Slice& bytes);
@@ -78,6 +79,7 @@ class FamilyIterator final : public rocksdb::Iterator {
   std::string key_scratch_;
   std::string merged_;
   std::string bound_scratch_;
+  std::string target_;
   // What was promised to stay (pin_data). Strings in a deque do not move.
   std::deque<std::string> pinned_;
   mutable rocksdb::WideColumns columns_;

@@ -213,6 +213,22 @@ void Pinned() {
   }
 }
 
+// From where an iterator stands, with what was written since.
+void SoughtFromItsOwnKey() {
+  const std::string key = "sought " + std::string(200, 'k');
+  Say("put", db->Put(WriteOptions(), key, "before"));
+  ReadOptions options;
+  options.tailing = true;
+  const std::unique_ptr<Iterator> iterator(db->NewIterator(options));
+  iterator->Seek(key);
+  for (const char* value : {"first", "second"}) {
+    Say("put", db->Put(WriteOptions(), key, value));
+    iterator->Seek(iterator->key());
+    std::printf("  %s\n", iterator->Valid() ? iterator->value().ToString().c_str() : "nowhere");
+  }
+  Say("delete", db->Delete(WriteOptions(), key));
+}
+
 using Fill = std::function<Status(SstFileWriter*)>;
 
 std::string WriteFile(const std::string& name, int family, const Fill& fill,
@@ -454,6 +470,7 @@ int main(int argc, char** argv) {
   IndexedBatches();
   MarkedBatches();
   Pinned();
+  SoughtFromItsOwnKey();
   IngestedKinds();
   IngestedInReverse();
   IngestedOver();
