@@ -5,6 +5,7 @@
 #include <rocksdb/db.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -337,9 +338,12 @@ Status Catalog::SweepSpaces() {
   swept = scan.status();
   for (const std::string& space : left) {
     if (!swept.ok()) break;
-    swept = DropSpace(space);
-    // The keyspace went, and a crash came before this was noted.
-    if (swept.IsColumnFamilyDropped()) {
+    // The keyspace went and this could not be noted: it is gone, or another family has the name since.
+    const bool is_taken = std::any_of(families_.begin(), families_.end(), [&](const auto& each) {
+      return each.second.space == space;
+    });
+    if (!is_taken) swept = DropSpace(space);
+    if (is_taken || swept.IsColumnFamilyDropped()) {
       swept = store_->Delete(space_, kDroppedPrefix + space, Promise::kBounded);
     }
   }
