@@ -42,7 +42,10 @@ Status Database::Flush(const rocksdb::FlushOptions&,
                        const std::vector<ColumnFamilyHandle*>& handles) {
   if (read_only_) return Status::NotSupported("Not supported operation in read only mode.");
   std::vector<FamilyPtr> families;
-  for (ColumnFamilyHandle* handle : handles) families.push_back(FamilyOf(handle));
+  for (ColumnFamilyHandle* handle : handles) {
+    families.push_back(FamilyOf(handle));
+    if (families.back()->dropped.load()) return Status::ColumnFamilyDropped();
+  }
   return FlushFamilies(families, rocksdb::FlushReason::kManualFlush);
 }
 

@@ -61,6 +61,7 @@ Status Database::CheckCompaction(const rocksdb::CompactRangeOptions& options, co
                                  const Compactions::Run& run) const {
   Status allowed = run.Allowed();
   if (!allowed.ok()) return allowed;
+  if (family.dropped.load()) return Status::ColumnFamilyDropped();
   const auto& paths = family.options.cf_paths.empty() ? options_.db_paths : family.options.cf_paths;
   if (options.target_path_id >= paths.size()) {
     return Status::InvalidArgument("Invalid target path ID");

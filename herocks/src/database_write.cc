@@ -241,7 +241,7 @@ Status Database::DeleteOneRange(const WriteOptions& options, const Family& famil
 
 Status Database::Write(const WriteOptions& options, rocksdb::WriteBatch* updates) {
   const Timed timed(statistics(), DB_WRITE);
-  if (updates == nullptr) return Status::Corruption("Batch is nullptr!");
+  if (updates == nullptr) return Status::InvalidArgument("Batch is nullptr!");
   Status allowed = CheckWrite(options);
   if (!allowed.ok()) return allowed;
   BatchPlan plan(this, options);

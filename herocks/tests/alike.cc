@@ -213,6 +213,17 @@ void Pinned() {
   }
 }
 
+void OfNothing() {
+  Say("write no batch", db->Write(WriteOptions(), nullptr));
+  ColumnFamilyHandle* gone = nullptr;
+  Say("create", db->CreateColumnFamily(ColumnFamilyOptions(), "gone", &gone));
+  Say("put", db->Put(WriteOptions(), gone, "k", "v"));
+  Say("drop", db->DropColumnFamily(gone));
+  Say("flush what was dropped", db->Flush(FlushOptions(), gone));
+  Say("compact it", db->CompactRange(CompactRangeOptions(), gone, nullptr, nullptr));
+  Say("handle", db->DestroyColumnFamilyHandle(gone));
+}
+
 // From where an iterator stands, with what was written since.
 void SoughtFromItsOwnKey() {
   const std::string key = "sought " + std::string(200, 'k');
@@ -471,6 +482,7 @@ int main(int argc, char** argv) {
   MarkedBatches();
   Pinned();
   SoughtFromItsOwnKey();
+  OfNothing();
   IngestedKinds();
   IngestedInReverse();
   IngestedOver();
