@@ -132,10 +132,18 @@ struct FreeOptions {
   void operator()(heliox_options* it) const { heliox_options_free(it); }
 };
 
+// Options that say the key, for what needs no more of them.
+inline std::unique_ptr<heliox_options, FreeOptions> KeyOptions() {
+  std::unique_ptr<heliox_options, FreeOptions> made(heliox_options_create());
+  const auto key = KeySource();
+  if (key != nullptr) heliox_options_set_encryption(made.get(), key.get());
+  return made;
+}
+
 // The engine's options of such settings.
 template <typename Settings>
 std::unique_ptr<heliox_options, FreeOptions> MakeOptions(const Settings& settings, bool create) {
-  std::unique_ptr<heliox_options, FreeOptions> made(heliox_options_create());
+  auto made = KeyOptions();
   heliox_options_set_create_if_missing(made.get(), create);
   heliox_options_set_memory_budget_bytes(made.get(), settings.memory_bytes);
   if (settings.capacity_bytes > 0) {
@@ -146,8 +154,6 @@ std::unique_ptr<heliox_options, FreeOptions> MakeOptions(const Settings& setting
   } else {
     heliox_options_set_durability_bounded(made.get(), settings.durability_ms, kBoundedBytes);
   }
-  const auto key = KeySource();
-  if (key != nullptr) heliox_options_set_encryption(made.get(), key.get());
   return made;
 }
 

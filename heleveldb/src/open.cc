@@ -107,12 +107,13 @@ Status CheckStore(const std::string& dir) {
   Status allowed = CheckNotLevelDB(dir);
   if (!allowed.ok()) return allowed;
   if (!HoldsStore(dir)) return Status::IOError(dir, "repair found no store");
+  const auto options = dropin::KeyOptions();
   heliox_check_report report = {};
   report.struct_size = sizeof report;
   heliox_list* raw = nullptr;
   heliox_error* error = nullptr;
   Status checked = ToStatus(
-      heliox_check(dir.c_str(), nullptr, nullptr, nullptr, &report, &raw, &error), error);
+      heliox_check(dir.c_str(), options.get(), nullptr, nullptr, &report, &raw, &error), error);
   const Owned<heliox_list> problems(raw);
   if (!checked.ok() || report.problem_count == 0) return checked;
   const char* first = heliox_list_get(problems.get(), 0);

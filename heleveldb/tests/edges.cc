@@ -174,6 +174,7 @@ void Encrypted(const std::string& dir) {
   CHECK(Says(TryOpen(Creating(), dir), "encrypted"));
   {
     const Set set("HELIOX_KEY_COMMAND", "cat " + key);
+    CHECK(leveldb::RepairDB(dir, Creating()).ok());
     std::string value;
     CHECK(Open(dir)->Get({}, "fruit", &value).ok() && value == "apple");
   }

@@ -394,8 +394,9 @@ Status VerifyBackups(const std::string& set, uint64_t number) {
   heliox_verify_report report = {};
   report.struct_size = sizeof report;
   heliox_error* error = nullptr;
-  Status verified = ToStatus(heliox_verify_backup(set.c_str(), number, nullptr, nullptr, nullptr,
-                                                  &report, nullptr, &error),
+  const auto options = dropin::KeyOptions();
+  Status verified = ToStatus(heliox_verify_backup(set.c_str(), number, options.get(), nullptr,
+                                                  nullptr, &report, nullptr, &error),
                              error);
   if (verified.ok() && report.problem_count > 0) {
     return Status::Corruption("the backup is damaged", "heliox verify " + set);

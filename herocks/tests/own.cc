@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -142,6 +143,33 @@ Status RestoreOverOpen() {
                 "restore over an open database");
 }
 
+// Backups of an encrypted database are verified and restored with the key that is set.
+Status EncryptedBackups() {
+  const std::string place = dir + "/encrypted";
+  std::ofstream(place + " key") << std::string(64, 'a') << "\n";
+  ::setenv("HELIOX_KEY_FILE", (place + " key").c_str(), 1);
+  DB* opened = nullptr;
+  Status status = DB::Open(BaseOptions(), place, &opened);
+  std::unique_ptr<DB> owner(opened);
+  BackupEngine* engine = nullptr;
+  if (status.ok()) status = opened->Put(WriteOptions(), "fruit", "apple");
+  if (!status.ok()) return status;
+  status = BackupEngine::Open(Env::Default(), BackupEngineOptions(place + " backups"), &engine);
+  if (!status.ok()) return status;
+  const std::unique_ptr<BackupEngine> backups(engine);
+  status = backups->CreateNewBackup(opened);
+  if (status.ok()) status = backups->VerifyBackup(1);
+  owner.reset();
+  if (status.ok()) status = backups->RestoreDBFromLatestBackup(place, place);
+  if (status.ok()) status = DB::Open(BaseOptions(), place, &opened);
+  if (!status.ok()) return status;
+  owner.reset(opened);
+  std::string value;
+  status = opened->Get(ReadOptions(), "fruit", &value);
+  ::unsetenv("HELIOX_KEY_FILE");
+  return status;
+}
+
 // A file in another order is refused: RocksDB takes it, and finds a part of its keys at best.
 Status OtherOrder() {
   Options reversed = BaseOptions();
@@ -168,7 +196,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   dir = argv[1];
   int failures = 0;
-  for (const Status& status : {ReadOnly(), ForeignBackups(), RestoreOverOpen(), OtherOrder()}) {
+  for (const Status& status : {ReadOnly(), ForeignBackups(), RestoreOverOpen(), EncryptedBackups(),
+                               OtherOrder()}) {
     if (status.ok()) continue;
     std::printf("FAILED %s\n", status.ToString().c_str());
     failures++;
