@@ -113,9 +113,6 @@ fn prepare(store: &Store, families: &[Family], args: &ImportArgs) -> Result<Vec<
     let refused = |why: String| Err(Failure::Argument(format!("{} {why}", args.dir.display())));
     let names = store.keyspaces();
     let has = |name: &str| names.iter().any(|other| other == name);
-    if has(herocks::CATALOG) {
-        return refused("is a database of HeRocks already: import into another directory".into());
-    }
     if has(MARKER) {
         let partial = marked(store)?;
         if !args.again {
@@ -130,7 +127,13 @@ fn prepare(store: &Store, families: &[Family], args: &ImportArgs) -> Result<Vec<
                 store.drop_keyspace(&name)?;
             }
         }
+        // None was there when the import began.
+        if has(herocks::CATALOG) {
+            store.drop_keyspace(herocks::CATALOG)?;
+        }
         store.drop_keyspace(MARKER)?;
+    } else if has(herocks::CATALOG) {
+        return refused("is a database of HeRocks already: import into another directory".into());
     }
     for family in families {
         if store.keyspaces().contains(&family.space) {
