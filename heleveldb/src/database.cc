@@ -3,6 +3,8 @@
 
 #include <leveldb/write_batch.h>
 
+#include "dropin/ending.h"
+
 namespace heleveldb {
 
 namespace {
@@ -72,9 +74,17 @@ uint64_t Figure(const heliox_store* store, const char* name) {
   return heliox_store_stat(store, name, &value, nullptr) == HELIOX_OK ? value : 0;
 }
 
+__attribute__((destructor)) void AtTheEnd() { dropin::OpenStores::Get().HandOver(); }
+
 }  // namespace
 
+Database::Database(heliox_store* store, heliox_keyspace* space, bool hand_over)
+    : store_(store), space_(space), hand_over_(hand_over) {
+  dropin::OpenStores::Get().Add(store_);
+}
+
 Database::~Database() {
+  dropin::OpenStores::Get().Remove(store_);
   heliox_keyspace_free(space_);
   heliox_store_free(store_);
 }

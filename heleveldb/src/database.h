@@ -33,8 +33,7 @@ class Moment : public leveldb::Snapshot {
 class Database : public leveldb::DB {
  public:
   // Takes over the handles.
-  Database(heliox_store* store, heliox_keyspace* space, bool hand_over)
-      : store_(store), space_(space), hand_over_(hand_over) {}
+  Database(heliox_store* store, heliox_keyspace* space, bool hand_over);
   ~Database() override;
 
   Status Put(const leveldb::WriteOptions& options, const Slice& key, const Slice& value) override;

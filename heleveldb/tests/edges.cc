@@ -282,6 +282,21 @@ void Death(const std::string& dir, bool is_synced) {
   CHECK(db->Get(leveldb::ReadOptions(), "1", &value).IsNotFound());
 }
 
+// Nothing is missing of what a program wrote that ended with its database open.
+void End(const std::string& dir) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    DB* db = Open(dir).release();
+    for (int at = 0; at < 50; at++) CHECK(db->Put({}, std::to_string(at), "v").ok());
+    std::exit(0);
+  }
+  int how = 0;
+  CHECK(::waitpid(child, &how, 0) == child && how == 0);
+  const std::unique_ptr<DB> db = Open(dir);
+  std::string value;
+  for (int at = 0; at < 50; at++) CHECK(db->Get({}, std::to_string(at), &value).ok());
+}
+
 // Batches are seen whole: two keys that are written together are always the same.
 void Threads(const std::string& dir) {
   const std::unique_ptr<DB> db = Open(dir);
@@ -330,6 +345,7 @@ int main(int argc, char** argv) {
   Strangers(dir + "/stranger");
   Destruction(dir + "/destroyed");
   Limits(dir + "/limits");
+  End(dir + "/end");
   Death(dir + "/synced", true);
   Death(dir + "/handed-over", false);
   Threads(dir + "/threads");

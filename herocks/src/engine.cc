@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "dropin/ending.h"
 #include "dropin/environment.h"
 #include "dropin/place.h"
 
@@ -230,7 +231,20 @@ Status Store::Destroy(const std::string& dir) {
   return NameLock(code, ToStatus(code, error), dir);
 }
 
-Store::~Store() { heliox_store_free(raw_); }
+Store::Store(heliox_store* raw, bool hand_over) : raw_(raw), hand_over_(hand_over) {
+  dropin::OpenStores::Get().Add(raw_);
+}
+
+Store::~Store() {
+  dropin::OpenStores::Get().Remove(raw_);
+  heliox_store_free(raw_);
+}
+
+namespace {
+
+__attribute__((destructor)) void AtTheEnd() { dropin::OpenStores::Get().HandOver(); }
+
+}  // namespace
 
 Status Store::Close() {
   heliox_error* error = nullptr;

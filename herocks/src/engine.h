@@ -204,7 +204,7 @@ class Store {
   bool Failed() const;
 
  private:
-  Store(heliox_store* raw, bool hand_over) : raw_(raw), hand_over_(hand_over) {}
+  Store(heliox_store* raw, bool hand_over);
   Status Acknowledge(heliox_code code, heliox_error* error, Promise promise);
 
   heliox_store* const raw_;

@@ -4,8 +4,9 @@
 //
 // Counters lose no merge, alone, in batches and beside puts; a batch is seen as a whole by gets of
 // many keys, iterators and snapshots, range deletes in it included; families come and go beside all
-// of that; a listener that uses the database is told of each end after its beginning; a program that dies finds what was synced, and with HELIOX_DURABILITY=0 all it wrote, and
-// sequence numbers that go on.
+// of that; a listener that uses the database is told of each end after its beginning; a program that ends
+// finds all it wrote, one that dies what was synced, and with HELIOX_DURABILITY=0 all it wrote, and sequence
+// numbers that go on.
 #include <rocksdb/db.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
@@ -228,6 +229,30 @@ void ListenersAreTold(DB* db, int steps) {
   }
 }
 
+// A child ends with its database open; nothing of what it wrote is missing, nor of what its parent writes
+// while a child of the child ends as well.
+void EndKeeps(const std::string& dir) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    DB* db = Open(dir);
+    for (int i = 0; i < 50; i++) Check(db->Put(WriteOptions(), "k" + std::to_string(i), "v"), "put");
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) std::exit(0);
+    int status = 0;
+    if (::waitpid(grandchild, &status, 0) != grandchild || status != 0) Fail("a fork did not end");
+    Check(db->Put(WriteOptions(), "k50", "v"), "put");
+    std::exit(0);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || status != 0) Fail("the child did not end");
+  DB* db = Open(dir);
+  for (int i = 0; i <= 50; i++) {
+    std::string value;
+    Check(db->Get(ReadOptions(), "k" + std::to_string(i), &value), "get after an end");
+  }
+  delete db;
+}
+
 // A child dies one write after a checkpoint, which has the number of the moment.
 void NumbersGoOn(const std::string& dir) {
   const pid_t child = ::fork();
@@ -283,6 +308,7 @@ int main(int argc, char** argv) {
   const std::string dir = argv[1];
   const int steps = argc > 2 ? std::atoi(argv[2]) : 2000;
   // First, since a child of a process with threads may do little.
+  EndKeeps(dir + "/ended");
   DeathKeeps(dir + "/handed", "0", false);
   DeathKeeps(dir + "/synced", nullptr, true);
   Check(::mkdir((dir + "/numbers").c_str(), 0755) == 0 ? Status::OK() : Status::IOError(), "mkdir");
