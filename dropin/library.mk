@@ -13,7 +13,8 @@ OBJECTS := $(patsubst src/%.cc,$(OUT)/objects/%.o,$(wildcard src/*.cc))
 WARN := -Wall -Wextra -Werror $(EXTRA)
 FLAGS := -std=c++17 -O2 -g1 $(WARN) -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
 	-I../include -I..
-LINK := -shared -Wl,--no-undefined -Wl,--version-script=exports.map -Wl,-rpath,'$$ORIGIN' $(EXTRA)
+# Never unloaded: threads of the store may run in it.
+LINK := -shared -Wl,-z,nodelete -Wl,--no-undefined -Wl,--version-script=exports.map -Wl,-rpath,'$$ORIGIN' $(EXTRA)
 SYSTEM_LIBS := -lpthread -ldl -lm -lrt -lutil
 HEADERS := $(wildcard src/*.h) $(wildcard ../dropin/*.h) ../include/heliox.h
 
