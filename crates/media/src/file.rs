@@ -167,15 +167,24 @@ impl FileMedia {
     }
 
     /// The descriptor, for one request.
-    fn file(&self) -> Result<Arc<File>, MediaError> {
+    pub(crate) fn file(&self) -> Result<Arc<File>, MediaError> {
         let file = self.file.read().clone();
         file.ok_or_else(|| MediaError::Closed {
             device: Arc::clone(&self.name),
         })
     }
 
-    fn check(&self, offset: u64, len: usize, address: usize) -> Result<(), MediaError> {
+    pub(crate) fn check(&self, offset: u64, len: usize, address: usize) -> Result<(), MediaError> {
         check_request(&self.name, &self.geometry, offset, len as u64, address)
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Where a write or sync that failed is remembered.
+    pub(crate) fn sticky(&self) -> &Sticky {
+        &self.sticky
     }
 
     /// The rings that this file's batches go to; none for blocking calls.
@@ -376,13 +385,14 @@ fn rings_for<'p>(
         (IoMode::Blocking, _) | (IoMode::Auto, Err(_)) => Ok(None),
         (IoMode::Auto, Ok(pool)) => Ok(Some(pool).filter(|_| direct)),
         (IoMode::Uring, Ok(pool)) => Ok(Some(pool)),
-        (IoMode::Uring, Err(errno)) => {
-            let reason = format!("the kernel grants no io_uring (errno {errno})");
-            Err(MediaError::Unusable {
-                device: Arc::clone(name),
-                reason,
-            })
-        }
+        (IoMode::Uring, Err(errno)) => Err(no_uring(name, errno)),
+    }
+}
+
+pub(crate) fn no_uring(device: &Arc<str>, errno: i32) -> MediaError {
+    MediaError::Unusable {
+        device: Arc::clone(device),
+        reason: format!("the kernel grants no io_uring (errno {errno})"),
     }
 }
 

@@ -18,6 +18,7 @@ mod memory;
 mod random;
 mod recording;
 mod region;
+mod ring;
 mod shared;
 pub mod space;
 mod sticky;
@@ -40,6 +41,7 @@ pub use memory::MemoryMedia;
 pub use random::Random;
 pub use recording::{CrashChoice, RecordingMedia};
 pub use region::{Piece, Region};
+pub use ring::FileRing;
 pub use striped::{StripedMedia, STRIPE_BYTES};
 
 /// The shape of a device; fixed while it is open.

@@ -1,9 +1,10 @@
-//! Batches of reads through `io_uring`: one system call submits and awaits them all.
+//! Batches of reads through `io_uring`: one system call submits and awaits them all. Besides, a ring
+//! whose requests own their memory, for who keeps some under way all the time.
 //!
 //! Invariants:
 //! - A batch owns its ring alone, and does not return (not even by unwinding) before the kernel has
 //!   completed everything that was submitted: the kernel never writes into memory that its owner
-//!   has back.
+//!   has back. An [`OwnedRing`] holds each request, memory and descriptor, until the kernel has completed it.
 //! - A ring goes back to the pool only with nothing in flight; a ring that failed is dropped.
 //! - Every completion's result is looked at; what the kernel left short, interrupted or undone is
 //!   finished by blocking calls, which also name the error.
@@ -14,7 +15,9 @@
 //! time reach the device's full rate with it.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::fs::File;
+use std::ops::DerefMut;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +27,7 @@ use heliox_sync::Mutex;
 use io_uring::{opcode, squeue, types, IoUring, Probe};
 
 use crate::blocking::read_blocking;
+use crate::buffer::AlignedBuf;
 use crate::error::{MediaError, Operation};
 
 /// Most requests of one batch in flight at one time.
@@ -132,7 +136,16 @@ fn run(
     };
     let mut next = 0;
     while next < requests.len() || batch.outstanding > 0 {
-        while next < requests.len() && batch.push(&mut requests[next], next) {
+        while next < requests.len() {
+            let request = &mut requests[next];
+            let (at, len) = (request.buf.as_mut_ptr(), request.buf.len());
+            let entry = read_entry(&request.file, request.offset, at, len);
+            // SAFETY: file and buffer stay valid until `batch` has reaped the completion or is gone: the
+            // requests are borrowed for longer than it lives. Nobody touches the buffer meanwhile, as
+            // this function holds its unique borrow.
+            if !unsafe { batch.push(entry, next) } {
+                break;
+            }
             next += 1;
         }
         // With more to submit, refill the ring while half of it is still busy.
@@ -143,34 +156,47 @@ fn run(
             batch.outstanding
         };
         batch.submit_and_wait(awaited)?;
-        batch.reap(results);
+        batch.reap(|index, result| {
+            if let Some(answer) = results.get_mut(index) {
+                *answer = result;
+            }
+        });
     }
     Ok(())
 }
 
+fn read_entry(file: &File, offset: u64, at: *mut u8, len: usize) -> squeue::Entry {
+    let len = len.min(REQUEST_BYTES_MAX) as u32;
+    let read = opcode::Read::new(types::Fd(file.as_raw_fd()), at, len);
+    read.offset(offset).build()
+}
+
+fn write_entry(file: &File, offset: u64, at: *const u8, len: usize) -> squeue::Entry {
+    let len = len.min(REQUEST_BYTES_MAX) as u32;
+    let write = opcode::Write::new(types::Fd(file.as_raw_fd()), at, len);
+    write.offset(offset).build()
+}
+
 /// Requests in flight on a ring. Dropping it waits for them.
-struct Batch<'r> {
-    ring: &'r mut IoUring,
+struct Batch<R: DerefMut<Target = IoUring>> {
+    ring: R,
     /// Pushed and not yet completed.
     outstanding: usize,
 }
 
-impl Batch<'_> {
-    /// Queues one read; false if the ring is full.
-    fn push(&mut self, request: &mut Request<'_>, index: usize) -> bool {
+impl<R: DerefMut<Target = IoUring>> Batch<R> {
+    /// Queues one request; false if the ring is full.
+    ///
+    /// # Safety
+    /// The descriptor and the memory that the entry names stay valid, and nobody else touches the memory,
+    /// until the completion was reaped or `self` was dropped.
+    unsafe fn push(&mut self, entry: squeue::Entry, index: usize) -> bool {
         if self.outstanding >= RING_ENTRIES as usize {
             return false;
         }
-        let len = request.buf.len().min(REQUEST_BYTES_MAX) as u32;
-        let file = types::Fd(request.file.as_raw_fd());
-        let entry: squeue::Entry = opcode::Read::new(file, request.buf.as_mut_ptr(), len)
-            .offset(request.offset)
-            .build()
-            .user_data(index as u64);
-        // SAFETY: the kernel may read the descriptor and write the buffer until the completion is
-        // reaped. Both outlive that: the requests are borrowed by `run` for longer than `self`
-        // lives, `self` does not go away before all that was submitted has completed (`drop`), and
-        // nobody touches the buffer meanwhile, as `run` holds its unique borrow.
+        let entry = entry.user_data(index as u64);
+        // SAFETY: the caller vouches for it up to the completion or our drop, and `drop` waits for the
+        // completions of all that was submitted.
         let pushed = unsafe { self.ring.submission().push(&entry) }.is_ok();
         self.outstanding += usize::from(pushed);
         pushed
@@ -192,23 +218,22 @@ impl Batch<'_> {
         }
     }
 
-    fn reap(&mut self, results: &mut [i32]) {
+    /// Gives the index and the kernel's answer of each that is complete.
+    fn reap(&mut self, mut answered: impl FnMut(usize, i32)) {
         for completion in self.ring.completion() {
             self.outstanding -= 1;
-            if let Some(result) = results.get_mut(completion.user_data() as usize) {
-                *result = completion.result();
-            }
+            answered(completion.user_data() as usize, completion.result());
         }
     }
 }
 
-impl Drop for Batch<'_> {
+impl<R: DerefMut<Target = IoUring>> Drop for Batch<R> {
     /// Waits until the kernel is done with all buffers. Normally there is nothing to wait for; after
     /// a failed submission no further entry is submitted, so what still sits in the queue is never
     /// touched by the kernel.
     fn drop(&mut self) {
         loop {
-            self.reap(&mut []);
+            self.reap(|_, _| ());
             let unsubmitted = self.ring.submission().len();
             if self.outstanding <= unsubmitted {
                 return;
@@ -222,20 +247,13 @@ impl Drop for Batch<'_> {
 /// Turns the kernel's answers into one result; short and undone reads are finished here.
 fn finish(requests: &mut [Request<'_>], results: &[i32]) -> Result<(), MediaError> {
     for (request, &result) in requests.iter_mut().zip(results) {
-        let retry = [PENDING, -libc::EINTR, -libc::EAGAIN].contains(&result);
-        let done = match usize::try_from(result) {
-            Ok(done) => done,
-            Err(_) if retry => 0,
-            Err(_) => {
-                return Err(MediaError::Io {
-                    device: Arc::clone(request.name),
-                    operation: Operation::Read,
-                    offset: request.offset,
-                    len_bytes: request.buf.len() as u64,
-                    errno: -result,
-                });
-            }
-        };
+        let done = done_bytes(result).map_err(|errno| MediaError::Io {
+            device: Arc::clone(request.name),
+            operation: Operation::Read,
+            offset: request.offset,
+            len_bytes: request.buf.len() as u64,
+            errno,
+        })?;
         if let Some(rest) = request.buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
             read_blocking(
                 request.name,
@@ -246,6 +264,91 @@ fn finish(requests: &mut [Request<'_>], results: &[i32]) -> Result<(), MediaErro
         }
     }
     Ok(())
+}
+
+/// How far a request came by the kernel's answer, none of it if it is to be made again; else the error.
+pub(crate) fn done_bytes(result: i32) -> Result<usize, i32> {
+    let again = [PENDING, -libc::EINTR, -libc::EAGAIN].contains(&result);
+    match usize::try_from(result) {
+        Ok(done) => Ok(done),
+        Err(_) if again => Ok(0),
+        Err(_) => Err(-result),
+    }
+}
+
+/// A request that owns its memory, with what its caller wants back with it.
+pub(crate) struct Owned<T> {
+    pub(crate) file: Arc<File>,
+    pub(crate) is_write: bool,
+    pub(crate) offset: u64,
+    pub(crate) buf: AlignedBuf,
+    pub(crate) token: T,
+}
+
+/// A ring outside of the pool whose requests are complete in any order.
+pub(crate) struct OwnedRing<T> {
+    /// Before `slots`, and so dropped before them: it waits until the kernel is done with what they own.
+    batch: Batch<Box<IoUring>>,
+    /// The requests in flight; the index is what the kernel knows them by.
+    slots: Vec<Option<Owned<T>>>,
+    /// Complete and not yet asked for, with the kernel's answers.
+    done: VecDeque<(Owned<T>, i32)>,
+}
+
+impl<T> OwnedRing<T> {
+    /// The ring, or the errno with which the kernel refuses it.
+    pub(crate) fn new() -> Result<OwnedRing<T>, i32> {
+        shared()?;
+        Ok(OwnedRing {
+            batch: Batch {
+                ring: Box::new(make_ring()?),
+                outstanding: 0,
+            },
+            slots: (0..RING_ENTRIES).map(|_| None).collect(),
+            done: VecDeque::new(),
+        })
+    }
+
+    /// Queues a request, after waiting for another if the ring is full. The kernel learns of it with the
+    /// next wait.
+    pub(crate) fn start(&mut self, request: Owned<T>) -> std::io::Result<()> {
+        let index = loop {
+            match self.slots.iter().position(Option::is_none) {
+                Some(index) => break index,
+                None => self.progress()?,
+            }
+        };
+        let request = self.slots[index].insert(request);
+        let (file, offset, len) = (&request.file, request.offset, request.buf.len());
+        let entry = match request.is_write {
+            true => write_entry(file, offset, request.buf.as_ptr(), len),
+            false => read_entry(file, offset, request.buf.as_mut_ptr(), len),
+        };
+        // SAFETY: the slot holds file and memory, which does not move with it, and nobody takes it before
+        // its completion was reaped (`progress`) or the batch was dropped: fields are dropped in order.
+        let pushed = unsafe { self.batch.push(entry, index) };
+        assert!(pushed, "a ring has room for as many as there are slots");
+        Ok(())
+    }
+
+    /// The next that is complete, with the kernel's answer; `None` if nothing is under way.
+    pub(crate) fn wait(&mut self) -> std::io::Result<Option<(Owned<T>, i32)>> {
+        while self.done.is_empty() && self.batch.outstanding > 0 {
+            self.progress()?;
+        }
+        Ok(self.done.pop_front())
+    }
+
+    /// Submits what is queued, and waits for a completion.
+    fn progress(&mut self) -> std::io::Result<()> {
+        self.batch.submit_and_wait(1)?;
+        let (slots, done) = (&mut self.slots, &mut self.done);
+        self.batch.reap(|index, result| {
+            let request = slots.get_mut(index).and_then(Option::take);
+            done.extend(request.map(|request| (request, result)));
+        });
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -382,20 +485,15 @@ mod tests {
             .custom_flags(libc::O_DIRECT)
             .open(&path);
         let file = Arc::new(direct.or_else(|_| File::open(&path)).unwrap());
-        let name: Arc<str> = "f".into();
-        let mut buf = crate::AlignedBuf::new(len).unwrap();
+        let mut buf = AlignedBuf::new(len).unwrap();
         let mut ring = pool.take().unwrap();
         let mut batch = Batch {
             ring: &mut ring,
             outstanding: 0,
         };
-        let mut request = Request {
-            name: &name,
-            file: Arc::clone(&file),
-            offset: 0,
-            buf: &mut buf,
-        };
-        assert!(batch.push(&mut request, 0));
+        let entry = read_entry(&file, 0, buf.as_mut_ptr(), len);
+        // SAFETY: file and buffer outlive the batch.
+        assert!(unsafe { batch.push(entry, 0) });
         batch.submit_and_wait(0).unwrap();
         drop(batch);
         assert_eq!(buf[len - 1], 63, "dropped before the read was complete");
@@ -404,7 +502,6 @@ mod tests {
     #[test]
     fn what_was_never_submitted_does_not_hold_up_a_drop() {
         let Some(pool) = pool(1) else { return };
-        let name: Arc<str> = "f".into();
         let file = numbered_file(1);
         let mut buf = vec![0xffu8; BLOCK];
         let mut ring = pool.take().unwrap();
@@ -412,15 +509,9 @@ mod tests {
             ring: &mut ring,
             outstanding: 0,
         };
-        assert!(batch.push(
-            &mut Request {
-                name: &name,
-                file: Arc::clone(&file),
-                offset: 0,
-                buf: &mut buf
-            },
-            0
-        ));
+        let entry = read_entry(&file, 0, buf.as_mut_ptr(), BLOCK);
+        // SAFETY: file and buffer outlive the batch.
+        assert!(unsafe { batch.push(entry, 0) });
         drop(batch);
         drop(ring);
         assert_eq!(buf[0], 0xff);
