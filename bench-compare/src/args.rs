@@ -181,8 +181,9 @@ pub(crate) struct RunArgs {
     /// How often all of it is measured; the tables show medians
     #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
-    /// First measure the raw device in a file beside the stores, by fio if it is installed: random
-    /// 4 KiB and sequential 128 KiB, reads and writes, with 1 to 32 requests under way
+    /// First measure the raw device in a file beside the stores, by fio if it is installed, else by an
+    /// io_uring of this program: random 4 KiB and sequential 128 KiB, reads and writes, with 1 to 32
+    /// requests under way
     #[arg(long)]
     pub(crate) raw_device: bool,
     /// Write that file over twice before

@@ -323,6 +323,15 @@ fn the_raw_device_stands_beside_the_engines() {
         );
         assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["preconditioned"] == true);
     }
+    // Where the kernel grants no io_uring, by threads; syncs always.
+    let tools = [0, 24].map(|n| raw[n]["tool"].as_str().unwrap());
+    let by_threads =
+        "a thread with blocking calls for each request, since the kernel grants no io_uring";
+    assert!(
+        tools[0].starts_with("io_uring") || tools[0].starts_with(by_threads),
+        "{text}"
+    );
+    assert!(tools[1].contains("fdatasync") && text.contains(tools[0]));
     assert!(engines[1].get("raw_device_share").is_some());
     assert!(
         text.contains("raw device, without an engine") && text.contains("seqwrite-128k"),

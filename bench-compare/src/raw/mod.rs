@@ -1,8 +1,8 @@
 //! The raw device: what it gives without an engine, in a file beside the stores, in the same run.
 //!
 //! Random 4 KiB and sequential 128 KiB, read and written past the page cache, with 1 to 32 requests
-//! under way: by `fio` and `io_uring` where fio is installed, else by as many threads as requests,
-//! each with one blocking request, which is how most engines ask. Of these nothing is synced; besides,
+//! under way: by `fio` and `io_uring` where fio is installed, else by an `io_uring` of this program, or, where
+//! the kernel grants none, by as many threads as requests. Rows say which. Of these nothing is synced; besides,
 //! 4 KiB writes one after the other, each followed by an fdatasync, always by a thread of this program,
 //! since fio tells the latency of a write without that of its sync.
 //!
@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{json, Map, Value};
+
+use own::Own;
 
 /// The engine of its rows.
 pub(crate) const NAME: &str = "raw-device";
@@ -110,7 +112,7 @@ impl Point {
 /// All that was measured of the device.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Raw {
-    /// What measured it.
+    /// What measured it, but for the syncs.
     pub(crate) tool: String,
     pub(crate) file_bytes: u64,
     /// The file was written over twice before.
@@ -152,8 +154,9 @@ fn measure_by(
     let failed = |error| format!("raw device: {}: {error}", path.display());
     told("writing the file");
     let media = own::make_file(&path, setup, interrupted).map_err(failed)?;
+    let mut own = Own::new(&media);
     let mut raw = Raw {
-        tool: own::TOOL.to_owned(),
+        tool: own.tool.clone(),
         file_bytes: setup.file_bytes,
         preconditioned: setup.precondition,
         direct: media.direct(),
@@ -174,14 +177,15 @@ fn measure_by(
                     }
                     // What began with one tool is not mixed with another's.
                     Err(error) if !raw.points.is_empty() => return Err(error),
-                    Err(error) => raw.tool = format!("{}, since {error}", own::TOOL),
+                    Err(error) => raw.tool = format!("{}, since {error}", own.tool),
                 }
                 fio = None;
             }
-            let point = own::point(&media, pattern, depth, setup.time, interrupted);
+            let point = own.point(pattern, depth, setup.time, interrupted);
             raw.points.push(point.map_err(failed)?);
         }
     }
+    drop(own);
     drop(media);
     std::fs::remove_file(&path).map_err(|error| failed(error.into()))?;
     Ok(raw)
@@ -205,7 +209,7 @@ impl Raw {
                 "file_bytes": self.file_bytes,
                 "direct": self.direct,
                 "preconditioned": self.preconditioned,
-                "tool": self.tool,
+                "tool": if point.pattern.syncs() { own::BY_SYNCS } else { &self.tool },
                 "repeat": 1,
             });
             match row {

@@ -37,7 +37,7 @@ impl<'m, T> FileRing<'m, T> {
         Ok(FileRing { media, ring })
     }
 
-    /// Queues a read that fills `buf`; it begins with the next [`FileRing::wait`]. Of 64 under way, waits for one.
+    /// Begins a read that fills `buf`; with 64 under way, waits for one of them first.
     ///
     /// # Errors
     /// Refused arguments, as in the contract of `Media`; what the kernel says of the ring.
@@ -45,7 +45,7 @@ impl<'m, T> FileRing<'m, T> {
         self.start(false, offset, buf, token)
     }
 
-    /// Queues a write of all of `buf`, as [`FileRing::read`] does. Not durable before a sync that begins after it
+    /// Begins a write of all of `buf`, as [`FileRing::read`] does. Not durable before a sync that begins after it
     /// was given back.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl<'m, T> FileRing<'m, T> {
         self.start(true, offset, buf, token)
     }
 
-    /// Begins what is queued, and gives the next that is complete back, whole; `None` if nothing is under way.
+    /// Gives the next that is complete back, whole; `None` if nothing is under way.
     ///
     /// # Errors
     /// What went wrong with that request, whose buffer is lost; as `Media` has it.

@@ -309,8 +309,8 @@ impl<T> OwnedRing<T> {
         })
     }
 
-    /// Queues a request, after waiting for another if the ring is full. The kernel learns of it with the
-    /// next wait.
+    /// Submits a request, after waiting for another if the ring is full. At once: gathered until the next
+    /// wait, the device would meanwhile have fewer under way. What the kernel does not take yet, it gets then.
     pub(crate) fn start(&mut self, request: Owned<T>) -> std::io::Result<()> {
         let index = loop {
             match self.slots.iter().position(Option::is_none) {
@@ -328,7 +328,7 @@ impl<T> OwnedRing<T> {
         // its completion was reaped (`progress`) or the batch was dropped: fields are dropped in order.
         let pushed = unsafe { self.batch.push(entry, index) };
         assert!(pushed, "a ring has room for as many as there are slots");
-        Ok(())
+        self.batch.submit_and_wait(0)
     }
 
     /// The next that is complete, with the kernel's answer; `None` if nothing is under way.
@@ -339,7 +339,7 @@ impl<T> OwnedRing<T> {
         Ok(self.done.pop_front())
     }
 
-    /// Submits what is queued, and waits for a completion.
+    /// Waits for a completion, and takes all there are.
     fn progress(&mut self) -> std::io::Result<()> {
         self.batch.submit_and_wait(1)?;
         let (slots, done) = (&mut self.slots, &mut self.done);

@@ -130,7 +130,7 @@ fn a_ring_that_is_dropped_gives_the_file_back() {
     let dir = tempfile::tempdir().unwrap();
     let media = create(dir.path(), true);
     let Some(mut ring) = ring(&media) else { return };
-    // Of these the first are under way, the others are queued.
+    // More than a ring holds: some are complete, the others under way.
     for n in 0..70 {
         ring.read(n * BLOCK as u64, filled(0), n).unwrap();
     }

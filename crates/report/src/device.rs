@@ -22,8 +22,8 @@ pub(crate) struct Point {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Device {
     pub(crate) points: Vec<Point>,
-    /// What measured it.
-    pub(crate) tool: Option<String>,
+    /// What measured it, each with the first operation that it measured.
+    pub(crate) tools: Vec<(String, String)>,
     pub(crate) file_bytes: Option<f64>,
     /// The file was written over before.
     pub(crate) preconditioned: bool,
@@ -39,14 +39,18 @@ impl Device {
             return notes;
         }
         let mut parts = Vec::new();
-        parts.extend(self.tool.as_ref().map(|tool| format!("by {tool}")));
+        let from = |(n, (tool, operation)): (usize, &(String, String))| match n {
+            0 => format!("by {tool}"),
+            _ => format!("{operation} by {tool}"),
+        };
+        parts.extend(self.tools.iter().enumerate().map(from));
         let file = self.file_bytes.map(|bytes| show_bytes(bytes as u64));
         parts.extend(file.map(|bytes| format!("in a file of {bytes}")));
         if self.preconditioned {
             parts.push("written over twice before".to_owned());
         }
         if !parts.is_empty() {
-            notes.push(format!("raw device: {}", parts.join(", ")));
+            notes.push(format!("raw device: {}", parts.join("; ")));
         }
         if self.cached {
             notes.push(

@@ -275,6 +275,11 @@ impl Results {
     /// Takes a row of the raw device, whose threads are requests under way.
     fn add_point(&mut self, raw: Raw, operation: String, depth: u64, ops_per_s: f64) {
         let device = &mut self.device;
+        if let Some(tool) = raw.tool.as_deref().map(without_controls) {
+            if device.tools.iter().all(|(known, _)| *known != tool) {
+                device.tools.push((tool, operation.clone()));
+            }
+        }
         device.points.push(Point {
             operation,
             depth,
@@ -284,11 +289,6 @@ impl Results {
             p95_us: raw.p95_us,
             p99_us: raw.p99_us,
         });
-        device.tool = raw
-            .tool
-            .as_deref()
-            .map(without_controls)
-            .or(device.tool.take());
         device.file_bytes = raw.file_bytes.or(device.file_bytes);
         device.preconditioned |= raw.preconditioned == Some(true);
         device.cached |= raw.direct == Some(false);

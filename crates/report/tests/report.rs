@@ -106,7 +106,10 @@ fn the_raw_device_has_a_table_of_its_own_and_is_no_engine() {
     };
     let mut engine = row("heliox", "readrandom", 1, 1, 10.0);
     engine["raw_device_share"] = json!(0.25);
-    let mut rows = vec![point("seqread-128k", 32, 16_000.0), engine];
+    let mut synced = point("syncwrite-4k", 1, 900.0);
+    synced["tool"] = json!("a thread");
+    let more = point("seqread-128k", 16, 15_000.0);
+    let mut rows = vec![point("seqread-128k", 32, 16_000.0), more, synced, engine];
     let report = Report::new(results("r.json", &rows));
     let (text, html) = (report.text(), report.html().unwrap());
     let told = line(&text, "seqread-128k");
@@ -128,7 +131,7 @@ fn the_raw_device_has_a_table_of_its_own_and_is_no_engine() {
         !html.contains("<h2>Scaling"),
         "the depth is no number of threads"
     );
-    let note = "raw device: by fio-3.36 <b>, in a file of 1.00 GiB, written over twice before";
+    let note = "raw device: by fio-3.36 <b>; syncwrite-4k by a thread; in a file of 1.00 GiB; written over twice before";
     assert!(
         text.contains(note) && text.contains("of raw: reads"),
         "{text}"
