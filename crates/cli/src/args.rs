@@ -75,6 +75,18 @@ impl Shared {
         self.keyspace.as_deref().unwrap_or("default")
     }
 
+    /// The first that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--keyspace", self.keyspace.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--key-file", self.key_file.is_some()),
+            ("--key-command", self.key_command.is_some()),
+            ("--escaped", self.escaped),
+        ];
+        given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+    }
+
     /// Where the key of an encrypted store comes from.
     pub(crate) fn encryption(&self) -> Option<KeySource> {
         let file = self.key_file.as_ref().map(KeySource::file);
@@ -512,16 +524,29 @@ pub(crate) struct BenchArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  heliox bench --dir ./data --workload fillrandom,readrandom --json now.json
+  heliox report now.json                     tables of what it measured
+  heliox report now.json --html now.html     and a page with plots, for any browser
+  heliox report before.json now.json         how now stands to before
+  heliox report before.json now.json --html both.html
+                                             and both on one page
+
+It opens no store: --keyspace, --memory, --key-file, --key-command and --escaped, which
+other commands take, are refused.";
+
 /// Show results of benchmarks.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// What `heliox bench --json` or `bench-compare run --json` wrote
+    /// What `heliox bench --json` or `bench-compare run --json` wrote, as now.json
     #[arg(value_name = "RESULTS.json")]
     pub(crate) results: PathBuf,
-    /// Another run, to be held against it
+    /// A later run, to be held against it: RESULTS.json is A, this is B
     #[arg(value_name = "OTHER.json")]
     pub(crate) other: Option<PathBuf>,
-    /// Write tables and plots to this file too (overwritten)
+    /// Write tables and plots to this file too (overwritten), as --html now.html
     #[arg(long, value_name = "OUT.html")]
     pub(crate) html: Option<PathBuf>,
 }

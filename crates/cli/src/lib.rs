@@ -71,6 +71,6 @@ fn run(args: &Args) -> Result<Outcome, Failure> {
         },
         Command::Export(args) => migrate::export(args, shared),
         Command::Bench(args) => bench::run(args, shared),
-        Command::Report(args) => report::run(args),
+        Command::Report(args) => report::run(args, shared),
     }
 }

@@ -5,12 +5,17 @@ use std::path::Path;
 
 use heliox_report::{Report, Results};
 
-use crate::args::ReportArgs;
+use crate::args::{ReportArgs, Shared};
 use crate::exit::{Failure, Outcome};
 use crate::output::print_line;
 
 /// Prints the tables of one run, or of two beside each other; writes the page first.
-pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<Outcome, Failure> {
+    if let Some(name) = shared.given() {
+        return Err(Failure::Argument(format!(
+            "report opens no store: leave {name} out"
+        )));
+    }
     if let Some(html) = &args.html {
         let inputs = [Some(&args.results), args.other.as_ref()];
         if inputs.into_iter().flatten().any(|input| same(input, html)) {

@@ -100,6 +100,25 @@ fn what_is_no_result_is_refused_with_file_place_and_advice() {
     assert!(message.contains("would overwrite"), "{message}");
     let message = place.fails(2, &["report", text(&good), "--html", "/no/such/place.html"]);
     assert!(message.contains("/no/such/place.html"), "{message}");
+    let of_stores = [
+        "--keyspace=k",
+        "--memory=1G",
+        "--key-file=k",
+        "--key-command=k",
+        "--escaped",
+    ];
+    for option in of_stores {
+        let message = place.fails(2, &["report", text(&good), option]);
+        let name = option.split('=').next().unwrap();
+        assert!(message.contains(&format!("leave {name} out")), "{message}");
+    }
+    let help = place.ok(&["report", "--help"]);
+    for shown in [
+        "report now.json --html now.html",
+        "report before.json now.json",
+    ] {
+        assert!(help.contains(shown), "{help}");
+    }
     place.ok(&["report", text(&good)]);
     assert!(place.fails(2, &["report"]).contains("RESULTS.json"));
 }

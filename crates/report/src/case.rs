@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heliox_bench::size::show_bytes;
 
 use crate::figure::{median, Figure};
-use crate::row::{Results, Row};
+use crate::row::{Failed, Results, Row};
 
 /// The rows of one case; never none.
 #[derive(Clone, Debug)]
@@ -174,6 +174,23 @@ pub(crate) struct Group<'c> {
     pub(crate) title: String,
     /// Each with what tells it from the others.
     pub(crate) cases: Vec<(String, &'c Case)>,
+    /// Engines that failed before they were measured in it, each with its place in `places`.
+    failed: Vec<(usize, &'c str)>,
+}
+
+impl<'c> Group<'c> {
+    /// The cases with what tells them from each other, and between them, without a case, the engines that
+    /// failed: those measured elsewhere in their order, then the others.
+    pub(crate) fn places(&self) -> Vec<(&str, Option<&'c Case>)> {
+        let cases = self.cases.iter();
+        let mut places: Vec<_> = cases
+            .map(|(label, case)| (label.as_str(), Some(*case)))
+            .collect();
+        for (place, engine) in &self.failed {
+            places.insert(*place, (engine, None));
+        }
+        places
+    }
 }
 
 /// What stands beside each other in a table or chart.
@@ -215,8 +232,8 @@ impl Beside {
     }
 }
 
-/// The cases, with those in one group that stand beside each other.
-pub(crate) fn groups(cases: &[Case]) -> Vec<Group<'_>> {
+/// The cases, with those in one group that stand beside each other, and what failed beside them.
+pub(crate) fn groups<'c>(cases: &'c [Case], failures: &'c [Failed]) -> Vec<Group<'c>> {
     let beside = Beside::of(cases);
     let threads = cases.windows(2).any(|pair| match pair {
         [one, other] => one.threads != other.threads,
@@ -245,10 +262,37 @@ pub(crate) fn groups(cases: &[Case]) -> Vec<Group<'_>> {
             None => groups.push(Group {
                 title,
                 cases: vec![(label, case)],
+                failed: Vec::new(),
             }),
         }
     }
+    if beside == Beside::Engines {
+        for group in &mut groups {
+            group.failed = failed(group, &engines(cases), failures);
+        }
+    }
     groups
+}
+
+/// The engines that failed and have no case in the group, with their places.
+fn failed<'c>(
+    group: &Group<'c>,
+    engines: &[&'c str],
+    failures: &'c [Failed],
+) -> Vec<(usize, &'c str)> {
+    let mut order = engines.to_vec();
+    for failure in failures {
+        if !order.contains(&failure.engine.as_str()) {
+            order.push(&failure.engine);
+        }
+    }
+    let measured = |engine: &str| group.cases.iter().any(|(_, case)| case.engine == engine);
+    let failed = |engine: &str| failures.iter().any(|failure| failure.engine == engine);
+    let stands = order
+        .into_iter()
+        .filter(|engine| measured(engine) || failed(engine));
+    let placed = stands.enumerate();
+    placed.filter(|(_, engine)| !measured(engine)).collect()
 }
 
 fn join(parts: Vec<Option<String>>) -> String {

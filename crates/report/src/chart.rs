@@ -26,6 +26,7 @@ pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0x6B, 0x6B, 0x6B),
 ];
 const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
+const ALARM: RGBColor = RGBColor(0xB3, 0x26, 0x1E);
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xE4);
 
 const WIDTH: u32 = 390;
@@ -53,6 +54,8 @@ pub(crate) struct Bar {
     pub(crate) colour: usize,
     pub(crate) value: f64,
     pub(crate) text: String,
+    /// There is no value: the text says that it failed.
+    pub(crate) failed: bool,
 }
 
 /// A scale from `low` to `high`, which may be the smaller one, with a text at each tick.
@@ -247,9 +250,13 @@ fn draw_bars(svg: &mut String, bars: &[Bar]) -> Drawn {
     for (place, (bar, label)) in bars.iter().zip(labels).enumerate() {
         let middle = middle(place);
         let corners = [(0.0, middle - 0.36), (bar.value, middle + 0.36)];
-        chart.draw_series([Rectangle::new(corners, colour(bar.colour).filled())])?;
+        if !bar.failed {
+            chart.draw_series([Rectangle::new(corners, colour(bar.colour).filled())])?;
+        }
         let before = text_style().pos(Pos::new(HPos::Right, VPos::Center));
-        let after = text_style().pos(Pos::new(HPos::Left, VPos::Center));
+        let ink = if bar.failed { &ALARM } else { &INK };
+        let after = text_style().color(ink);
+        let after = after.pos(Pos::new(HPos::Left, VPos::Center));
         chart.draw_series([
             EmptyElement::at((0.0, middle)) + Text::new(label, (-6, 0), before),
             EmptyElement::at((bar.value, middle)) + Text::new(bar.text.clone(), (6, 0), after),
@@ -306,6 +313,7 @@ mod tests {
             colour: 9,
             value: 3.0,
             text: "3 <b>".to_owned(),
+            failed: false,
         };
         let svg = bars("x", &[bar("<script>&"), bar(&"ö".repeat(90))]).unwrap();
         assert!(

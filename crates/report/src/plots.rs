@@ -10,6 +10,7 @@ use crate::error::ReportError;
 use crate::figure::{Figure, AMPLIFICATION, OPENING, SPEED};
 use crate::growth;
 use crate::row::Row;
+use crate::run::Run;
 
 /// Lines in one chart; more could not be told apart.
 const LINES_MAX: usize = 6;
@@ -68,8 +69,9 @@ const GROWTH_NOTE: &str =
 const SCALING_NOTE: &str = "Operations a second by number of threads. Medians of the repeats.";
 
 /// The charts of one run.
-pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
-    let groups = groups(cases);
+pub(crate) fn of_one(run: &Run) -> Result<Vec<Section>, ReportError> {
+    let cases = &run.cases;
+    let groups = groups(cases, &run.results.failures);
     let lines = lines_of(cases, &groups);
     let sections = [
         section(
@@ -105,9 +107,9 @@ pub(crate) fn of_one(cases: &[Case]) -> Result<Vec<Section>, ReportError> {
 }
 
 /// The charts of two runs beside each other.
-pub(crate) fn of_two(old: &[Case], new: &[Case]) -> Result<Vec<Section>, ReportError> {
-    let naming = Naming::of(old, new);
-    let pairs: Vec<LinesOf<'_>> = pairs(old, new)
+pub(crate) fn of_two(old: &Run, new: &Run) -> Result<Vec<Section>, ReportError> {
+    let naming = Naming::of(&old.cases, &new.cases);
+    let pairs: Vec<LinesOf<'_>> = pairs(&old.cases, &new.cases)
         .into_iter()
         .map(|(one, other)| LinesOf {
             title: naming.name(one),
@@ -378,30 +380,58 @@ fn seconds(row: &Row, series: &[f64]) -> Vec<(f64, f64)> {
 fn speed_bars(cases: &[Case], groups: &[Group<'_>], figure: &Figure) -> Plots {
     let labels = colours(cases, groups);
     let charts = groups.iter().filter_map(|group| {
-        let bars = group.cases.iter().filter_map(|(label, case)| {
-            let colour = colour(&labels, label, 0);
-            Some(bar(label, colour, case.median(figure)?, figure.show))
-        });
+        let median = |case: &Case| case.median(figure);
+        bar_chart(&group.title, bars_of(group, &labels, median, figure.show))
+    });
+    charts.collect()
+}
+
+/// The bars of a group, with a mark where an engine failed.
+fn bars_of(
+    group: &Group<'_>,
+    labels: &[&str],
+    value: impl Fn(&Case) -> Option<f64>,
+    show: fn(f64) -> String,
+) -> Vec<Bar> {
+    let bars = group.places().into_iter().map(|(label, case)| match case {
+        Some(case) => Some(bar(label, colour(labels, label, 0), value(case)?, show)),
+        None => Some(failed_bar(label)),
+    });
+    bars.flatten().collect()
+}
+
+/// The same of two runs: a bar for either, of each case that both have, or that one has and whose engine failed
+/// in the other.
+fn pair_bars(old: &Run, new: &Run, figure: &Figure) -> Plots {
+    let only_new = new.cases.iter().filter(|case| old.find(case).is_none());
+    let cases: Vec<Case> = old.cases.iter().chain(only_new).cloned().collect();
+    let groups = groups(&cases, &[]);
+    let charts = groups.iter().filter_map(|group| {
+        let pairs = group.cases.iter();
+        let bars = pairs.flat_map(|(label, case)| pair(label, case, [old, new], figure));
         bar_chart(&group.title, bars.collect())
     });
     charts.collect()
 }
 
-/// The same of two runs: each case that both have, with a bar for either.
-fn pair_bars(old: &[Case], new: &[Case], figure: &Figure) -> Plots {
-    let groups = groups(old);
-    let charts = groups.iter().filter_map(|group| {
-        let both = group.cases.iter().filter_map(|(label, case)| {
-            let other = new.iter().find(|other| case.matches(other))?;
-            Some([(label, "A", 0, *case), (label, "B", 1, other)])
-        });
-        let bars = both.flatten().filter_map(|(label, letter, colour, case)| {
-            let label = format!("{label} {letter}");
-            Some(bar(&label, colour, case.median(figure)?, figure.show))
-        });
-        bar_chart(&group.title, bars.collect())
+fn pair(label: &str, case: &Case, runs: [&Run; 2], figure: &Figure) -> Vec<Bar> {
+    let found = runs.map(|run| run.find(case));
+    let value = |case: Option<&Case>| case.and_then(|case| case.median(figure));
+    let missing =
+        |(run, found): (&Run, &Option<&Case>)| found.is_none() && !run.has_failed(&case.engine);
+    if runs.into_iter().zip(&found).any(missing) || found.iter().all(|case| value(*case).is_none())
+    {
+        return Vec::new();
+    }
+    let letters = ["A", "B"].into_iter().enumerate().zip(found);
+    let bars = letters.map(|((colour, letter), found)| {
+        let label = format!("{label} {letter}");
+        match found {
+            Some(case) => Some(bar(&label, colour, case.median(figure)?, figure.show)),
+            None => Some(failed_bar(&label)),
+        }
     });
-    charts.collect()
+    bars.flatten().collect()
 }
 
 fn bar(label: &str, colour: usize, value: f64, show: fn(f64) -> String) -> Bar {
@@ -410,12 +440,20 @@ fn bar(label: &str, colour: usize, value: f64, show: fn(f64) -> String) -> Bar {
         colour,
         value,
         text: show(value),
+        failed: false,
+    }
+}
+
+fn failed_bar(label: &str) -> Bar {
+    Bar {
+        failed: true,
+        ..bar(label, 0, 0.0, |_| "failed".to_owned())
     }
 }
 
 /// `None` if there is nothing to draw.
 fn bar_chart(title: &str, told: Vec<Bar>) -> Option<Result<Plot, ReportError>> {
-    if told.is_empty() {
+    if told.iter().all(|bar| bar.failed) {
         return None;
     }
     let svg = bars(title, &told);
@@ -448,18 +486,18 @@ fn space(cases: &[Case], groups: &[Group<'_>]) -> Plots {
             more_is_better: false,
             compared: false,
         };
-        let bars = group.cases.iter().filter_map(|(label, case)| {
+        let value = |case: &Case| {
             let own = case.typical().and_then(|row| row.objects);
             let count = if divided { own.unwrap_or(objects) } else { 1.0 };
-            let value = case.median(&figure)? / count.max(1.0);
-            Some(bar(label, colour(&labels, label, 0), value, figure.show))
-        });
+            Some(case.median(&figure)? / count.max(1.0))
+        };
+        let bars = bars_of(group, &labels, value, figure.show);
         let title = if several {
             format!("{title}, after {}", group.title)
         } else {
             title.to_owned()
         };
-        bar_chart(&title, bars.collect())
+        bar_chart(&title, bars)
     });
     charts.collect()
 }

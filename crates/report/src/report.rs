@@ -93,8 +93,8 @@ impl Report {
     /// [`ReportError::Chart`] if the library refuses to draw, which would be a bug.
     pub fn html(&self) -> Result<String, ReportError> {
         let sections = match self.runs.as_slice() {
-            [old, new] => plots::of_two(&old.cases, &new.cases)?,
-            [run] => plots::of_one(&run.cases)?,
+            [old, new] => plots::of_two(old, new)?,
+            [run] => plots::of_one(run)?,
             _ => Vec::new(),
         };
         Ok(page::page(

@@ -27,6 +27,17 @@ impl Run {
         Run { results, cases }
     }
 
+    /// An engine did not get through in one of the repeats.
+    pub(crate) fn has_failed(&self, engine: &str) -> bool {
+        let mut failures = self.results.failures.iter();
+        failures.any(|failure| failure.engine == engine)
+    }
+
+    /// Its own of a case, perhaps of another run.
+    pub(crate) fn find(&self, case: &Case) -> Option<&Case> {
+        self.cases.iter().find(|own| own.matches(case))
+    }
+
     /// The tables of this run alone: the raw device's, then those of the engines.
     pub(crate) fn tables(&self) -> Vec<Table> {
         let device = table::of_device(&self.results.device).into_iter();

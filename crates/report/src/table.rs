@@ -77,34 +77,23 @@ impl Table {
 /// The tables of one run: one for each workload where there are several engines, else one.
 pub(crate) fn tables(cases: &[Case], failures: &[Failed]) -> Vec<Table> {
     let beside = Beside::of(cases);
-    let groups = groups(cases);
-    let tables = groups.iter().map(|group| table(group, beside, failures));
+    let groups = groups(cases, failures);
+    let tables = groups.iter().map(|group| table(group, beside));
     tables.collect()
 }
 
-fn table(group: &Group<'_>, beside: Beside, failures: &[Failed]) -> Table {
+fn table(group: &Group<'_>, beside: Beside) -> Table {
     let several = beside == Beside::Engines;
     let to_base = if several { "to heliox" } else { "" };
     let header = [beside.name(), SPEED.name, to_base, "spread"].into_iter();
     let header = header.chain(COSTS.iter().map(|figure| figure.name));
     let mut table = Table::new(&group.title, header.map(str::to_owned).collect());
     let base = if several { base(group) } else { None };
-    for (label, case) in &group.cases {
-        table.rows.push(cells(label, case, base));
-    }
-    for failure in failures {
-        let measured = group
-            .cases
-            .iter()
-            .any(|(_, case)| case.engine == failure.engine);
-        let told = table
-            .rows
-            .iter()
-            .any(|row| row.first() == Some(&failure.engine));
-        if several && !measured && !told {
-            let cells = vec![failure.engine.clone(), "FAILED".to_owned()];
-            table.rows.push(cells);
-        }
+    for (label, case) in group.places() {
+        table.rows.push(match case {
+            Some(case) => cells(label, case, base),
+            None => vec![label.to_owned(), "FAILED".to_owned()],
+        });
     }
     table.tidy()
 }

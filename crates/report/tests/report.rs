@@ -582,3 +582,93 @@ fn the_page_has_a_cdf_and_lines_over_the_number_of_keys() {
     let html = Report::new(results("r.json", &rows[..2])).html().unwrap();
     assert!(!html.contains("Growth over keys") && html.contains("Latency, CDF"));
 }
+
+/// What stands in the bar charts under a heading, chart by chart and from top to bottom.
+fn bars(html: &str, heading: &str) -> Vec<Vec<String>> {
+    let section = html.split(&format!("<h2>{heading}</h2>")).nth(1);
+    let section = section.unwrap().split("</section>").next().unwrap();
+    let texts = |svg: &str| {
+        let texts = svg.split("<text").skip(1);
+        let text = texts.map(|text| text.split(['>', '<']).nth(1).unwrap().trim().to_owned());
+        text.collect()
+    };
+    section.split("<svg").skip(1).map(texts).collect()
+}
+
+#[test]
+fn an_engine_that_failed_is_marked_at_its_place() {
+    let failed = |engine: &str| json!({ "engine": engine, "repeat": 1, "failed": "disk full" });
+    let rows = [
+        row("heliox", "fillseq", 1, 1, 100.0),
+        row("lmdb", "fillseq", 1, 1, 200.0),
+        row("redb", "fillseq", 1, 1, 300.0),
+        row("heliox", "readseq", 1, 1, 400.0),
+        row("redb", "readseq", 1, 1, 500.0),
+        failed("fjall"),
+        failed("lmdb"),
+    ];
+    let report = Report::new(results("r.json", &rows));
+    let html = report.html().unwrap();
+    let fill = [
+        "heliox", "100", "lmdb", "200", "redb", "300", "fjall", "failed",
+    ];
+    let read = [
+        "heliox", "400", "lmdb", "failed", "redb", "500", "fjall", "failed",
+    ];
+    let told = bars(&html, "Operations a second");
+    assert_eq!(told, [fill.to_vec(), read.to_vec()]);
+    let drawn = |svg: &str| svg.matches("<rect").count();
+    let charts: Vec<_> = html.split("<svg").skip(1).take(2).map(drawn).collect();
+    assert_eq!(charts[0], charts[1] + 1, "a bar of nothing is no bar");
+    for part in [
+        "fill=\"#B3261E\"",
+        "svg [fill=\"#B3261E\"] { fill: var(--bad)",
+    ] {
+        assert!(
+            html.contains(part),
+            "the mark stands out, in the dark too: {part}"
+        );
+    }
+    // Where no engine tells a figure there is no chart of those that failed.
+    assert!(!html.contains("<h2>Opening"));
+    let text = report.text();
+    let read = text.split("readseq").nth(1).unwrap();
+    let places = ["heliox", "lmdb", "redb", "fjall"].map(|engine| read.find(engine));
+    assert!(places.is_sorted() && places[0].is_some(), "{text}");
+}
+
+#[test]
+fn what_failed_in_one_of_two_runs_is_marked_beside_the_other() {
+    let mut opened = row("heliox", "reopen", 1, 1, 1.0);
+    opened["open_seconds"] = json!(2.5);
+    let old = [
+        row("heliox", "fillseq", 1, 1, 100.0),
+        row("heliox", "readseq", 1, 1, 200.0),
+        opened,
+    ];
+    let failed = json!({ "engine": "heliox", "repeat": 1, "failed": "disk full" });
+    let new = [old[0].clone(), failed.clone()];
+    let html = |old: &[Value], new: &[Value]| {
+        let (old, new) = (results("old.json", old), results("new.json", new));
+        Report::compare(old, new).html().unwrap()
+    };
+    let page = html(&old, &new);
+    let speeds = [
+        "fillseq A",
+        "100",
+        "fillseq B",
+        "100",
+        "readseq A",
+        "200",
+        "readseq B",
+        "failed",
+    ];
+    assert_eq!(bars(&page, "Operations a second"), [speeds.to_vec()]);
+    let opening = ["reopen A", "2.500", "reopen B", "failed"];
+    assert_eq!(bars(&page, "Opening"), [opening.to_vec()]);
+    let turned = bars(&html(&new, &old), "Operations a second");
+    assert_eq!(turned[0][4..], ["readseq A", "failed", "readseq B", "200"]);
+    // One that was not asked for is no failure.
+    let without = bars(&html(&old, &new[..1]), "Operations a second");
+    assert_eq!(without, [speeds[..4].to_vec()]);
+}
