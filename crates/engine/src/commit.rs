@@ -56,7 +56,7 @@ pub(crate) fn commit(core: &Core, members: &[Member<'_>], options: &WriteOptions
     let commit = core
         .log
         .append(Stream::User, &record)
-        .map_err(|e| core.log.fail(e))?;
+        .map_err(|e| core.fail(e))?;
     pass.publish(commit.seq);
     drop(pass);
     let is_delete = |d: &&Done<'_, '_>| d.member.value.is_none();

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::space::Wish;
-use crate::sweep::sweep_ranges;
+use crate::sweep::{sweep_for_writer, sweep_ranges};
 
 /// How often room is made for one more interval, and how long something that holds it up is waited for
 /// each time.
@@ -55,6 +55,11 @@ pub(crate) fn with_room(
     core: &Core,
     mut add: impl FnMut() -> Result<Option<SeqNo>>,
 ) -> Result<SeqNo> {
+    // Who adds faster than the background sweeps, helps: what is swept late waits for every snapshot that was
+    // taken until then, and where too many wait, snapshots must end.
+    if core.ranges.is_half_full() {
+        sweep_for_writer(core)?;
+    }
     for _ in 0..TRIES {
         make_room(core)?;
         // No batch is half installed around the delete's order.

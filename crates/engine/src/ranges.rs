@@ -210,12 +210,17 @@ impl Ranges {
 
     /// True if so many were swept that room is worth a checkpoint, which lets them go.
     pub(crate) fn want_checkpoint(&self, oldest_snapshot: Option<SeqNo>) -> bool {
-        if self.count.load(Ordering::Relaxed) < RANGE_DELETES_MAX / 2 {
+        if !self.is_half_full() {
             return false;
         }
         let ranges = self.ranges.read();
         let done = ranges.iter().filter(|r| r.swept.is_some());
         done.filter(|r| !is_seen(r, oldest_snapshot)).count() >= RANGE_DELETES_MAX / 4
+    }
+
+    /// True if there are half as many as may be.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= RANGE_DELETES_MAX / 2
     }
 
     /// True if another interval may be added.

@@ -423,4 +423,15 @@ mod tests {
         }
         assert!(store.core().ranges.len() <= RANGE_DELETES_MAX);
     }
+
+    #[test]
+    fn range_deletes_end_no_snapshot_for_want_of_a_sweep_before_it() {
+        let (store, ks) = open();
+        let delete = |n: usize| ks.delete_range(n.to_be_bytes(), (n + 1).to_be_bytes());
+        let before = RANGE_DELETES_MAX * 3 / 4;
+        (0..before).for_each(|n| delete(n).unwrap());
+        let snapshot = store.snapshot().unwrap();
+        (before..RANGE_DELETES_MAX * 5 / 4).for_each(|n| delete(n).unwrap());
+        assert_eq!(ks.get_at(b"key", &snapshot).unwrap(), None);
+    }
 }
