@@ -94,10 +94,16 @@ fn wait_for_tail(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Writes full chunks if the tail holds more than its share of memory, instead of waiting for who
-/// writes them.
+/// As [`wait_for_tail`], for what must go on whatever the flusher does: it may have ended, or not begun.
 pub(crate) fn keep_tail_small(core: &Core) -> Result<()> {
-    if core.log.unwritten_bytes() > core.settings.tail_limit_bytes {
+    let limit = core.settings.tail_limit_bytes;
+    if core.log.unwritten_bytes() > limit / FLUSH_DIVISOR {
+        core.signals.flush.ring();
+    }
+    if core.log.unwritten_bytes() > limit && core.settings.background {
+        core.log.wait_for_room(limit, TAIL_WAIT);
+    }
+    if core.log.unwritten_bytes() > limit {
         core.log.write_full_chunks()?;
     }
     Ok(())

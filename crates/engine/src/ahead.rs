@@ -1,4 +1,4 @@
-//! The segment that collection will want next, read while the one before is being moved.
+//! The segment that collection will want next, read and verified while the one before is being moved.
 //!
 //! A victim's bytes do not change while its birth is the same, so they may be read early; what of
 //! it is live is asked when it is collected. Memory: one segment read ahead, one being collected,
@@ -7,7 +7,7 @@
 //! Threads: one collection step at a time uses it.
 
 use heliox_format::ids::SegmentId;
-use heliox_log::scan::SegmentScanner;
+use heliox_log::scan::{SegmentRecords, SegmentScanner};
 use heliox_log::segments::Segment;
 use heliox_log::{Log, LogError};
 use heliox_media::AlignedBuf;
@@ -16,7 +16,7 @@ use heliox_sync::Mutex;
 /// See the module's head.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    next: Mutex<Option<(SegmentId, Segment, SegmentScanner)>>,
+    next: Mutex<Option<(SegmentId, Segment, SegmentRecords)>>,
     spare: Mutex<Option<AlignedBuf>>,
 }
 
@@ -26,26 +26,26 @@ impl Ahead {
         self.next.lock().as_ref().map(|(id, ..)| *id)
     }
 
-    /// Reads a segment, unless that was done already.
+    /// Reads and verifies a segment, unless that was done already.
     pub(crate) fn take(
         &self,
         log: &Log,
         id: SegmentId,
         segment: &Segment,
-    ) -> Result<SegmentScanner, LogError> {
-        if let Some((next, read, scanner)) = self.next.lock().take() {
+    ) -> Result<SegmentRecords, LogError> {
+        if let Some((next, read, records)) = self.next.lock().take() {
             if next == id && read.birth == segment.birth && read.used_bytes == segment.used_bytes {
-                return Ok(scanner);
+                return Ok(records);
             }
-            self.give_back(scanner);
+            self.give_back(records);
         }
         self.load(log, id, segment)
     }
 
     /// Reads a segment for a [`Ahead::take`] to come; where that fails, it will fail as well.
     pub(crate) fn read(&self, log: &Log, id: SegmentId, segment: &Segment) {
-        if let Ok(scanner) = self.load(log, id, segment) {
-            *self.next.lock() = Some((id, *segment, scanner));
+        if let Ok(records) = self.load(log, id, segment) {
+            *self.next.lock() = Some((id, *segment, records));
         }
     }
 
@@ -54,15 +54,17 @@ impl Ahead {
         log: &Log,
         id: SegmentId,
         segment: &Segment,
-    ) -> Result<SegmentScanner, LogError> {
+    ) -> Result<SegmentRecords, LogError> {
         let (media, geometry) = (log.media(), log.geometry());
         let spare = self.spare.lock().take();
-        SegmentScanner::load_into(&**media, geometry, id, Some(segment.used_bytes), spare)
+        let used_bytes = Some(segment.used_bytes);
+        let scanner = SegmentScanner::load_into(&**media, geometry, id, used_bytes, spare)?;
+        Ok(scanner.into_records())
     }
 
-    /// Takes a scanner's memory back.
-    pub(crate) fn give_back(&self, scanner: SegmentScanner) {
-        *self.spare.lock() = Some(scanner.into_memory());
+    /// Takes the memory of records back.
+    pub(crate) fn give_back(&self, records: SegmentRecords) {
+        *self.spare.lock() = Some(records.into_memory());
     }
 
     /// Gives all memory back.

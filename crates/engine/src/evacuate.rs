@@ -20,7 +20,7 @@ use heliox_sync::MutexGuard;
 use crate::admit::keep_tail_small;
 use crate::core::Core;
 use crate::error::Result;
-use crate::gc::{move_one, OwnedRecordAt};
+use crate::gc::{move_one, RecordAt};
 use crate::read::{cached, with_read_buf, OwnedRecord};
 
 /// Records moved under one hold of the lock.
@@ -121,7 +121,7 @@ fn move_out(core: &Core, location: Location, evacuated: &mut Evacuated) -> Resul
         }
         Err(error) => return Err(error.into()),
     };
-    let at = OwnedRecordAt::new(core, location, &record.record());
+    let at = RecordAt::new(core, location, record.record());
     evacuated.moved += u64::from(move_one(core, &at)?);
     Ok(!core.batches.is_pending_at(location))
 }

@@ -17,7 +17,7 @@ use heliox_format::ids::Location;
 use heliox_format::record::RecordKind;
 
 use crate::core::{Asked, Core, Head};
-use crate::gc::{move_one, OwnedRecordAt};
+use crate::gc::{move_one, RecordAt};
 use crate::read::{is_alive, is_gone, OwnedRecord, View};
 
 /// Entries of an iteration that are looked at.
@@ -65,7 +65,7 @@ pub(crate) fn run<'r>(
         if !is_alive(core, Head { location, asked }) {
             continue;
         }
-        let at = OwnedRecordAt::new(core, location, &place.record.record());
+        let at = RecordAt::new(core, location, place.record.record());
         match move_one(core, &at) {
             Ok(moved) => core.counters.gathered_records.add(u64::from(moved)),
             // Whoever writes or reads next is told what is wrong.

@@ -16,10 +16,11 @@ use heliox_format::record::{Record, RecordKind, RECORD_HEADER_BYTES_MAX};
 use heliox_index::PreparedKey;
 use heliox_log::append::NewRecord;
 use heliox_log::expiries::Expiries;
-use heliox_log::scan::Scanned;
+use heliox_log::scan::SegmentRecords;
 use heliox_log::segments::Segment;
 use heliox_log::{LogError, Stream};
 use heliox_sync::atomic::Ordering;
+use smallvec::SmallVec;
 
 use crate::admit::keep_tail_small;
 use crate::canary::{is, Canary};
@@ -36,10 +37,16 @@ use crate::write::{append_and_install, Expect, Installed};
 
 /// Records looked up at a time: what the processor waits for is then fetched for many at once.
 const LOOKUPS: usize = 64;
+/// Records for whose moves memory is asked for at a time.
+const MOVES: usize = 16;
 /// A victim must free at least 1/32 of itself, or collecting it is no gain.
 const GAIN_MIN_DIVISOR: u64 = 32;
 /// A victim that is collected for the sake of sharing a checkpoint gains this part of a segment.
 const GATHER_GAIN_DIVISOR: u64 = 8;
+/// So much of emptied segments may wait for a sync that serves them all, unless so few segments beyond the
+/// reserves are free.
+const UNSYNCED_MAX_BYTES: u64 = 12 << 20;
+const SHORT_SEGMENTS: u64 = 2;
 /// Up to this part of an emptied segment's records are read one by one.
 const VERSIONS_PART: usize = 16;
 /// So much at the end of a segment may be free only because the next record did not fit.
@@ -57,7 +64,10 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         return Ok(false);
     }
     let has_more = large::reap(core)?;
-    let waiting = retire_empty(core)?;
+    // Each sync serves a few, unless writers wait for them.
+    let is_short = free <= core.space.data_floor() + SHORT_SEGMENTS;
+    let unsynced_max = if is_short { 0 } else { UNSYNCED_MAX_BYTES };
+    let waiting = retire_empty(core, unsynced_max)?;
     if core.space.ask_checkpoint(waiting.for_checkpoint) {
         core.signals.upkeep.ring();
     }
@@ -73,18 +83,21 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     };
     if let Some(victim) = victim {
         collect_reading_ahead(core, victim)?;
-        retire_empty(core)?;
+        retire_empty(core, unsynced_max)?;
+        return Ok(true);
+    }
+    if waiting.unsynced > 0 && retire_empty(core, 0)?.retired > 0 {
         return Ok(true);
     }
     if waiting.for_checkpoint > 0 && core.log.free_segments() <= core.space.gc_goal() {
         checkpoint::run(core, checkpoint::Pace::Fast, false)?;
-        if retire_empty(core)?.retired > 0 {
+        if retire_empty(core, 0)?.retired > 0 {
             return Ok(true);
         }
         // What even the checkpoint did not free does not keep others from being collected.
         if let Some(victim) = choose_victim(core).filter(|_| is_tight) {
             collect(core, victim)?;
-            retire_empty(core)?;
+            retire_empty(core, 0)?;
             return Ok(true);
         }
     }
@@ -104,16 +117,12 @@ fn learn_expiries(core: &Core) -> bool {
     };
     let mut expiries = Expiries::default();
     // What cannot be read tells nothing; the scrub finds it.
-    if let Ok(mut scanner) = core.ahead.take(&core.log, id, &segment) {
-        core.counters.gc_bytes_read.add(scanner.loaded_bytes());
-        while let Some(item) = scanner.next() {
-            if let Scanned::Record { record, .. } = item {
-                if let Some(expiry_ms) = record.header.expiry_ms {
-                    expiries.add(expiry_ms);
-                }
-            }
+    if let Ok(records) = core.ahead.take(&core.log, id, &segment) {
+        core.counters.gc_bytes_read.add(records.loaded_bytes());
+        for expiry_ms in records.iter().filter_map(|(_, r)| r.header.expiry_ms) {
+            expiries.add(expiry_ms);
         }
-        core.ahead.give_back(scanner);
+        core.ahead.give_back(records);
     }
     core.log.tell_expiries(id, segment.birth, expiries);
     true
@@ -129,6 +138,8 @@ struct Waiting {
     retired: usize,
     /// Empty segments that wait for a checkpoint.
     for_checkpoint: u64,
+    /// Empty segments that wait for a sync.
+    unsynced: u64,
 }
 
 /// A victim to be collected before the checkpoint that empty segments wait for: where what that writes is
@@ -144,8 +155,9 @@ fn gather_victim(core: &Core, waiting: &Waiting) -> Option<SegmentId> {
     is_durable(core, &segment).then_some(id)
 }
 
-/// Retires every empty segment that may go.
-fn retire_empty(core: &Core) -> Result<Waiting> {
+/// Retires every empty segment that may go; those for which the log must be synced first are left until they are
+/// more than so many bytes.
+fn retire_empty(core: &Core, unsynced_max_bytes: u64) -> Result<Waiting> {
     let mut waiting = Waiting::default();
     let empty: Vec<(SegmentId, Segment)> = core.log.with_table(|table| {
         let empty = table
@@ -161,7 +173,9 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
         |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq).max(needed);
     let cut = core.checkpointed_cut.load(Ordering::Acquire);
     let covered = |s: &Segment| s.last_seq <= core.checkpointed() && s.removal_cut <= cut;
-    if !is(Canary::RetiredBeforeDurable) && empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
+    let late = empty.iter().filter(|(_, s)| covered(s) && unsynced(s));
+    let late_bytes = late.count() as u64 * core.log.geometry().segment_bytes;
+    if !is(Canary::RetiredBeforeDurable) && late_bytes > unsynced_max_bytes {
         core.sync()?;
     }
     if empty.iter().any(|(id, _)| is_read(core, *id)) {
@@ -181,6 +195,7 @@ fn retire_empty(core: &Core) -> Result<Waiting> {
             continue;
         }
         let is_early = unsynced(&segment) && !is(Canary::RetiredBeforeDurable);
+        waiting.unsynced += u64::from(is_early);
         if is_early || pending.is_some_and(|first| segment.last_displaced >= first) {
             continue;
         }
@@ -315,8 +330,8 @@ fn best_victim(
 
 /// What a victim holds that must not go with it.
 #[derive(Default)]
-struct Harvest {
-    live: Vec<OwnedRecordAt>,
+struct Harvest<'r> {
+    live: Vec<RecordAt<'r>>,
     retained: Vec<(DeadVersion, OwnedRecord)>,
     dead_heads: Vec<OwnedRecord>,
     /// All of the segment was read, and no batch in flight decides on what it holds.
@@ -325,19 +340,19 @@ struct Harvest {
     is_even: bool,
 }
 
-pub(crate) struct OwnedRecordAt {
+pub(crate) struct RecordAt<'r> {
     location: Location,
-    record: OwnedRecord,
+    record: Record<'r>,
     /// The keyed hash of its key.
     hash: u64,
 }
 
-impl OwnedRecordAt {
-    pub(crate) fn new(core: &Core, location: Location, record: &Record<'_>) -> OwnedRecordAt {
-        OwnedRecordAt {
+impl<'r> RecordAt<'r> {
+    pub(crate) fn new(core: &Core, location: Location, record: Record<'r>) -> RecordAt<'r> {
+        RecordAt {
             location,
-            record: OwnedRecord::of(record),
-            hash: hash_of(core, record),
+            hash: hash_of(core, &record),
+            record,
         }
     }
 
@@ -348,16 +363,19 @@ impl OwnedRecordAt {
         }
     }
 
-    fn prepare(&self) -> PreparedKey<'_> {
-        PreparedKey::of_hashed(self.hash, self.record.header.keyspace, &self.record.key)
+    fn prepare(&self) -> PreparedKey<'r> {
+        PreparedKey::of_hashed(self.hash, self.record.header.keyspace, self.record.key)
     }
 }
 
 /// Collects a victim while the next one is being read.
 fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
     let durable = core.log.durable_seq();
-    // First: what was read ahead may be this one, and its memory takes the next.
-    let harvest = harvest(core, victim)?;
+    // First: what was read ahead may be this one.
+    let Some(records) = load(core, victim)? else {
+        return Ok(());
+    };
+    let harvest = harvest(core, victim, &records);
     let next = best_victim(core, None, Some(victim), 1)
         .filter(|(_, s, _)| s.last_seq <= durable && core.settings.environment.threads() > 1);
     heliox_sync::thread::scope(|scope| {
@@ -367,21 +385,26 @@ fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
             let _ = heliox_sync::thread::spawn_scoped(scope, read);
         }
         move_out(core, victim, harvest)
-    })
+    })?;
+    core.ahead.give_back(records);
+    Ok(())
 }
 
 /// Moves everything that is needed out of a segment.
 fn collect(core: &Core, id: SegmentId) -> Result<()> {
-    let harvest = harvest(core, id)?;
-    move_out(core, id, harvest)
+    if let Some(records) = load(core, id)? {
+        move_out(core, id, harvest(core, id, &records))?;
+        core.ahead.give_back(records);
+    }
+    Ok(())
 }
 
 /// Moves what is needed of a segment. Where that fails half way, snapshots find what was not copied
 /// where it was.
-fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
+fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest<'_>) -> Result<()> {
     let retained = std::mem::take(&mut harvest.retained);
     let mut copied = 0;
-    let moved = move_all(core, id, harvest, &retained, &mut copied);
+    let moved = move_all(core, id, &harvest, &retained, &mut copied);
     if moved.is_err() {
         let left = retained.iter().skip(copied);
         // A copy of an earlier collection stays noted as what it is.
@@ -394,13 +417,10 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest) -> Result<()> {
 fn move_all(
     core: &Core,
     id: SegmentId,
-    mut harvest: Harvest,
+    harvest: &Harvest<'_>,
     retained: &[(DeadVersion, OwnedRecord)],
     copied: &mut usize,
 ) -> Result<()> {
-    harvest
-        .live
-        .sort_by(|a, b| a.record.sort_key().cmp(&b.record.sort_key()));
     let mut is_settled = harvest.is_settled;
     // While the sums tell of a stranger, it may be one of these.
     is_settled &= harvest.dead_heads.is_empty() || harvest.is_even;
@@ -408,19 +428,7 @@ fn move_all(
     for head in harvest.dead_heads.iter().filter(|_| harvest.is_even) {
         is_settled &= forget_chunks(core, head)?;
     }
-    let reaped = reap_live(core, &harvest.live)?;
-    for survivor in &harvest.live {
-        if reaped.contains(&survivor.location) {
-            continue;
-        }
-        let is_gone = drop_if_gone(core, survivor, horizon(core))?;
-        let is_moved = !is_gone && move_one(core, survivor)?;
-        core.counters.gc_moved_records.add(u64::from(is_moved));
-        // A head that was overwritten meanwhile is dead by now, and nobody looked at it as such.
-        is_settled &= is_gone || is_moved || !survivor.record.header.chunked;
-        keep_tail_small(core)?;
-        core.settings.environment.breathe();
-    }
+    is_settled &= move_live(core, id, &harvest.live)?;
     for (original, record) in retained {
         retain(core, *original, record)?;
         *copied += 1;
@@ -432,18 +440,49 @@ fn move_all(
     Ok(())
 }
 
+/// Moves what is live, in the order of the keys. False if a head of a large value was overwritten meanwhile: it is
+/// dead by now, and nobody looked at it as such.
+fn move_live(core: &Core, id: SegmentId, live: &[RecordAt<'_>]) -> Result<bool> {
+    let mut sorted: Vec<&RecordAt<'_>> = live.iter().collect();
+    sorted.sort_by_key(|at| (at.record.header.keyspace, at.record.key));
+    let reaped = reap_live(core, &sorted)?;
+    let (birth, mut is_settled) = (core.log.segment(id).birth, true);
+    for group in sorted.chunks(MOVES) {
+        let keys: SmallVec<[PreparedKey<'_>; MOVES]> =
+            group.iter().map(|at| at.prepare()).collect();
+        core.index.expect_updates(&keys);
+        let old = group.iter().map(|at| (at.location, birth));
+        core.cache.expect_inserts(old);
+        for (survivor, key) in group.iter().zip(&keys) {
+            if reaped.contains(&survivor.location) {
+                continue;
+            }
+            let is_gone = drop_if_gone(core, survivor, horizon(core))?;
+            let is_moved = !is_gone && move_prepared(core, survivor, key)?;
+            core.counters.gc_moved_records.add(u64::from(is_moved));
+            is_settled &= is_gone || is_moved || !survivor.record.header.chunked;
+            keep_tail_small(core)?;
+            core.settings.environment.breathe();
+        }
+    }
+    Ok(is_settled)
+}
+
 /// Takes the entries of those tombstones away that nobody needs any more, as a sweep does: one that
 /// was moved would be garbage soon. Gives their places.
-fn reap_live(core: &Core, live: &[OwnedRecordAt]) -> Result<HashSet<Location>> {
+fn reap_live(core: &Core, live: &[&RecordAt<'_>]) -> Result<HashSet<Location>> {
     let upto = reapable(core);
     let due = live.iter().filter(|at| {
         let record = &at.record;
         record.header.kind == RecordKind::Tombstone && record.seq <= upto
     });
-    let due: Vec<(Head, &OwnedRecord)> = due.map(|at| (at.head(), &at.record)).collect();
+    let due: Vec<(Head, OwnedRecord)> = due
+        .map(|at| (at.head(), OwnedRecord::of(&at.record)))
+        .collect();
     let mut reaped = HashSet::new();
     for batch in due.chunks(TOMBSTONES_PER_BATCH) {
-        let (fates, ended) = reap_known(core, batch);
+        let batch: Vec<(Head, &OwnedRecord)> = batch.iter().map(|(head, r)| (*head, r)).collect();
+        let (fates, ended) = reap_known(core, &batch);
         ended?;
         let gone = batch.iter().zip(fates).filter(|(_, f)| *f == Fate::Gone);
         reaped.extend(gone.map(|((head, _), _)| head.location));
@@ -461,7 +500,27 @@ fn forget_chunks(core: &Core, head: &OwnedRecord) -> Result<bool> {
     done.map(|()| true)
 }
 
-fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
+/// All records of a segment; none if they cannot be read.
+fn load(core: &Core, id: SegmentId) -> Result<Option<SegmentRecords>> {
+    let segment = core.log.segment(id);
+    let why = match core.ahead.take(&core.log, id, &segment) {
+        Ok(records) if records.birth() == segment.birth => {
+            core.counters.gc_bytes_read.add(records.loaded_bytes());
+            return Ok(Some(records));
+        }
+        Ok(_) => "its header is of another life".to_owned(),
+        Err(LogError::Ended) => return Err(Error::closed()),
+        Err(error) => error.to_string(),
+    };
+    // What snapshots read of it stays where it is. An empty segment whose place was reused before a crash
+    // has nothing else to find.
+    if segment.live() > 0 {
+        core.note_damage(id, segment.birth, &why);
+    }
+    Ok(None)
+}
+
+fn harvest<'r>(core: &Core, id: SegmentId, records: &'r SegmentRecords) -> Harvest<'r> {
     let segment = core.log.segment(id);
     let mut harvest = Harvest::default();
     let notes = core.snapshots.take_noted(id);
@@ -469,46 +528,16 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
         .into_iter()
         .map(|note| (note.location, note))
         .collect();
-    let why = match core.ahead.take(&core.log, id, &segment) {
-        Ok(scanner) if scanner.birth() == segment.birth => Ok(scanner),
-        Ok(_) => Err("its header is of another life".to_owned()),
-        Err(LogError::Ended) => {
-            core.snapshots.put_back(id, notes.into_values());
-            return Err(Error::closed());
-        }
-        Err(error) => Err(error.to_string()),
-    };
-    let mut scanner = match why {
-        Ok(scanner) => scanner,
-        Err(why) => {
-            // What snapshots read of it stays where it is.
-            core.snapshots.put_back(id, notes.into_values());
-            // An empty segment whose place was reused before a crash has nothing else to find.
-            return match segment.live() {
-                0 => Ok(harvest),
-                _ => quarantine(core, id, &segment, &why),
-            };
-        }
-    };
-    core.counters.gc_bytes_read.add(scanner.loaded_bytes());
-    let mut damage = None;
     let mut group = Vec::with_capacity(LOOKUPS);
-    while let Some(item) = scanner.next() {
-        match item {
-            Scanned::Record { location, record } => {
-                if record.seq > segment.last_seq {
-                    continue;
-                }
-                group.push(OwnedRecordAt::new(core, location, &record));
-                if group.len() == LOOKUPS {
-                    sort_out(core, &mut harvest, &mut notes, &mut group);
-                }
-            }
-            Scanned::Gap { error, .. } => damage = Some(error.to_string()),
+    let upto = |(_, record): &(Location, Record<'r>)| record.seq <= segment.last_seq;
+    for (location, record) in records.iter().filter(upto) {
+        group.push(RecordAt::new(core, location, record));
+        if group.len() == LOOKUPS {
+            sort_out(core, &mut harvest, &mut notes, &mut group);
         }
     }
     sort_out(core, &mut harvest, &mut notes, &mut group);
-    core.ahead.give_back(scanner);
+    let damage = records.damage();
     harvest.is_settled = damage.is_none() && core.batches.pending_first().is_none();
     harvest.is_even = is_even(
         core,
@@ -518,15 +547,16 @@ fn harvest(core: &Core, id: SegmentId) -> Result<Harvest> {
     if damage.is_some() {
         core.snapshots.put_back(id, notes.into_values());
     }
+    // It stays in place: what can be read of it is moved, the rest stays reported.
     if let Some(damage) = damage.filter(|_| segment.live() > 0) {
-        quarantine(core, id, &segment, &damage)?;
+        core.note_damage(id, segment.birth, &damage.to_string());
     }
-    Ok(harvest)
+    harvest
 }
 
 /// As [`harvest`], of an emptied segment: what snapshots may read of it, without the rest. None if that is
 /// too much to be read one by one, or cannot be read.
-fn harvest_versions(core: &Core, id: SegmentId, segment: &Segment) -> Option<Harvest> {
+fn harvest_versions(core: &Core, id: SegmentId, segment: &Segment) -> Option<Harvest<'static>> {
     let notes = core.snapshots.take_noted(id);
     let copies = core.snapshots.copies_at(places(core, id));
     let noted = notes.iter().map(|note| (note.location, *note));
@@ -542,25 +572,19 @@ fn harvest_versions(core: &Core, id: SegmentId, segment: &Segment) -> Option<Har
     };
     let mut harvest = Harvest::default();
     for ((_, dead), record) in versions.into_iter().zip(records) {
-        sort_out_dead(core, &mut harvest, Some(dead), record);
+        sort_out_dead(core, &mut harvest, Some(dead), &record.record());
     }
     Some(harvest)
 }
 
-/// Leaves a damaged segment in place: what can be read of it is moved, the rest stays reported.
-fn quarantine(core: &Core, id: SegmentId, segment: &Segment, why: &str) -> Result<Harvest> {
-    core.note_damage(id, segment.birth, why);
-    Ok(Harvest::default())
-}
-
 /// Tells the records of a group that are needed from those that are not; the group is empty then.
-fn sort_out(
+fn sort_out<'r>(
     core: &Core,
-    harvest: &mut Harvest,
+    harvest: &mut Harvest<'r>,
     notes: &mut HashMap<Location, DeadVersion>,
-    group: &mut Vec<OwnedRecordAt>,
+    group: &mut Vec<RecordAt<'r>>,
 ) {
-    let keys: Vec<PreparedKey<'_>> = group.iter().map(OwnedRecordAt::prepare).collect();
+    let keys: Vec<PreparedKey<'_>> = group.iter().map(RecordAt::prepare).collect();
     let mut found = Vec::with_capacity(keys.len());
     core.index.lookup_many(&keys, &mut found);
     for (at, matches) in group.drain(..).zip(found) {
@@ -571,11 +595,11 @@ fn sort_out(
                     continue;
                 }
                 let noted = notes.remove(&at.location);
-                sort_out_dead(core, harvest, noted, at.record);
+                sort_out_dead(core, harvest, noted, &at.record);
             }
             RecordKind::Retained => {
                 let original = core.snapshots.original_of(at.location);
-                sort_out_dead(core, harvest, original, at.record);
+                sort_out_dead(core, harvest, original, &at.record);
             }
             RecordKind::Commit | RecordKind::RangeDelete | RecordKind::Keyspace => {}
         }
@@ -586,21 +610,20 @@ fn sort_out(
 /// within reach.
 fn sort_out_dead(
     core: &Core,
-    harvest: &mut Harvest,
+    harvest: &mut Harvest<'_>,
     noted: Option<DeadVersion>,
-    record: OwnedRecord,
+    record: &Record<'_>,
 ) {
-    let view = record.record();
     if let Some(dead) = noted {
-        if core.snapshots.needs(view.version(), dead.death) {
-            harvest.retained.push((dead, record));
+        if core.snapshots.needs(record.version(), dead.death) {
+            harvest.retained.push((dead, OwnedRecord::of(record)));
             return;
         }
         core.snapshots
-            .drop_version(dead, view.version(), older_version(&view));
+            .drop_version(dead, record.version(), older_version(record));
     }
     if record.header.chunked {
-        harvest.dead_heads.push(record);
+        harvest.dead_heads.push(OwnedRecord::of(record));
     }
 }
 
@@ -613,8 +636,8 @@ fn horizon(core: &Core) -> SeqNo {
 
 /// Takes the entry of a record away that has expired, or that a range delete up to the horizon
 /// covers. The removal is not logged: the segment waits for a checkpoint that covers it.
-fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool> {
-    let record = at.record.record();
+fn drop_if_gone(core: &Core, at: &RecordAt<'_>, horizon: SeqNo) -> Result<bool> {
+    let record = &at.record;
     if record.is_tombstone() {
         return Ok(false);
     }
@@ -632,15 +655,19 @@ fn drop_if_gone(core: &Core, at: &OwnedRecordAt, horizon: SeqNo) -> Result<bool>
     if dropped {
         core.counters.expired_dropped.add(u64::from(expired));
         if record.header.chunked {
-            forget_chunks(core, &at.record)?;
+            forget_chunks(core, &OwnedRecord::of(record))?;
         }
     }
     Ok(dropped)
 }
 
 /// Copies a record that is live still. False if it is not any more.
-pub(crate) fn move_one(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
-    let record = at.record.record();
+pub(crate) fn move_one(core: &Core, at: &RecordAt<'_>) -> Result<bool> {
+    move_prepared(core, at, &at.prepare())
+}
+
+fn move_prepared(core: &Core, at: &RecordAt<'_>, key: &PreparedKey<'_>) -> Result<bool> {
+    let record = &at.record;
     let header = record.header;
     let mut copy = NewRecord::new(header.kind, header.keyspace, record.key, record.value);
     copy.version = Some(record.version());
@@ -653,9 +680,8 @@ pub(crate) fn move_one(core: &Core, at: &OwnedRecordAt) -> Result<bool> {
         copy.version = Some(core.log.last_seq());
     }
     copy.chunked = header.chunked;
-    let key = at.prepare();
     let expect = Expect::Holds(at.location);
-    let installed = append_and_install(core, &key, &copy, Stream::Survivor, &expect, None)?;
+    let installed = append_and_install(core, key, &copy, Stream::Survivor, &expect, None)?;
     if let Installed::Done { appended, .. } = installed {
         if header.kind == RecordKind::Tombstone {
             if core.log.is_settled(at.location) {

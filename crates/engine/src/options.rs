@@ -336,7 +336,7 @@ impl Options {
     }
 
     /// *At creation*: bytes of a segment, the unit of space reclaiming: a power of two from 4 to
-    /// 64 MiB. Default by capacity: 4 MiB below 512 MiB, 8 MiB below 2 GiB, 16 MiB below 4 TiB,
+    /// 64 MiB. Default by capacity: 4 MiB below 4 GiB, 8 MiB below 8 GiB, 16 MiB below 4 TiB,
     /// else 64 MiB. Larger segments suit large devices; smaller ones reclaim small stores finer.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {

@@ -70,6 +70,8 @@ pub(crate) struct Space {
     live_segments: AtomicU64,
     /// One was asked for.
     checkpoint_wanted: AtomicBool,
+    /// Most emptied segments that waited at once for the checkpoint before the newest, and for the one to come.
+    waited_segments: [AtomicU64; 2],
     /// Of the checkpoint's, what the one that is being written has taken.
     taken_segments: AtomicU64,
     free_seen: AtomicU64,
@@ -92,6 +94,7 @@ impl Space {
             worth_segments: AtomicU64::new(0),
             live_segments: AtomicU64::new(0),
             checkpoint_wanted: AtomicBool::new(false),
+            waited_segments: [AtomicU64::new(0), AtomicU64::new(0)],
             taken_segments: AtomicU64::new(0),
             free_seen: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
@@ -146,6 +149,8 @@ impl Space {
 
     /// So many emptied segments wait for a checkpoint. True if somebody else should write one now.
     pub(crate) fn ask_checkpoint(&self, waiting: u64) -> bool {
+        let [_, most] = &self.waited_segments;
+        most.fetch_max(waiting, Ordering::Relaxed);
         let enough = self.gathered_segments();
         let asks = enough > 0 && waiting >= enough && !self.wants_checkpoint();
         if asks {
@@ -162,6 +167,8 @@ impl Space {
     /// A checkpoint begins: what waits now, it covers.
     pub(crate) fn begin_checkpoint(&self) {
         self.checkpoint_wanted.store(false, Ordering::Relaxed);
+        let [before, most] = &self.waited_segments;
+        before.store(most.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The checkpoint that is being written took a segment: that much of the reserve is in use.
@@ -229,9 +236,15 @@ impl Space {
     }
 
     /// Collection keeps at least so many segments free: while it empties those that share a checkpoint,
-    /// writers should not come to the zone where they are slowed.
+    /// writers should not come to the zone where they are slowed. Where few wait for one, as of late, what is kept
+    /// free for them would only be kept from garbage, and collection would move more for each segment it frees.
     pub(crate) fn gc_goal(&self) -> u64 {
-        self.data_floor() + self.slow_zone() + self.gathered_segments()
+        let waited = self
+            .waited_segments
+            .iter()
+            .map(|w| w.load(Ordering::Relaxed));
+        let ahead = waited.max().unwrap_or(0).min(self.gathered_segments());
+        self.data_floor() + self.slow_zone() + ahead
     }
 
     fn slow_zone(&self) -> u64 {
@@ -297,18 +310,38 @@ mod tests {
         let kept = || space.data_floor() + space.slow_zone();
         let asked_at = |live_segments: u64| {
             space.expect_live(live_segments * (16 << 20));
-            let gathered = space.gc_goal() - kept();
-            assert!(!space.ask_checkpoint(gathered.saturating_sub(1)));
-            assert_eq!(space.ask_checkpoint(gathered), gathered > 0);
-            assert!(!space.ask_checkpoint(gathered), "it was asked for");
+            let asked = (0..256).find(|waiting| space.ask_checkpoint(*waiting));
+            if let Some(waiting) = asked {
+                assert!(!space.ask_checkpoint(waiting), "it was asked for");
+            }
             space.begin_checkpoint();
-            gathered
+            asked.unwrap_or(0)
         };
         assert_eq!(asked_at(128), 16, "a sixteenth of all");
         assert_eq!(asked_at(200), (256 - 200 - kept()) / 4);
         assert_eq!(asked_at(240), 0);
         space.expect_checkpoint(4 << 20);
         assert_eq!(asked_at(128), 2, "more would gain nothing");
+    }
+
+    #[test]
+    fn collection_keeps_free_what_lately_waited_for_a_checkpoint() {
+        let space = Space::new(256, 16 << 20);
+        space.expect_checkpoint(100 << 20);
+        space.expect_live(128 * (16 << 20));
+        let kept = space.data_floor() + space.slow_zone();
+        let ahead = || space.gc_goal() - kept;
+        assert_eq!(ahead(), 0);
+        space.ask_checkpoint(3);
+        space.ask_checkpoint(2);
+        assert_eq!(ahead(), 3);
+        space.begin_checkpoint();
+        assert_eq!(ahead(), 3, "as many may wait for the next");
+        space.ask_checkpoint(100);
+        assert_eq!(ahead(), 16, "no more than wait at most");
+        space.begin_checkpoint();
+        space.begin_checkpoint();
+        assert_eq!(ahead(), 0);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use heliox_sync::atomic::Ordering;
 
 use crate::core::{Core, Head};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gc::{move_one, OwnedRecordAt};
+use crate::gc::{move_one, RecordAt};
 use crate::keyspaces::OWNERS;
 use crate::large;
 use crate::ranges::holds;
@@ -319,10 +319,7 @@ fn end_chain(core: &Core, head: Head, record: &OwnedRecord) -> Result<bool> {
         },
     };
     (whole.header.link, whole.header.displaced) = (None, None);
-    move_one(
-        core,
-        &OwnedRecordAt::new(core, head.location, &whole.record()),
-    )
+    move_one(core, &RecordAt::new(core, head.location, whole.record()))
 }
 
 #[cfg(test)]

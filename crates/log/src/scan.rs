@@ -377,60 +377,105 @@ impl SegmentScanner {
     /// The next record or gap; none at the end.
     #[allow(clippy::should_implement_trait)] // an item borrows the scanner
     pub fn next(&mut self) -> Option<Scanned<'_>> {
+        Some(match self.advance()? {
+            Step::Record(location, from, header, header_bytes, seq) => {
+                let bytes = match from {
+                    Some(from) => &self.memory[from..],
+                    None => &self.finished,
+                };
+                let record = record_of(header, header_bytes, seq, bytes);
+                Scanned::Record { location, record }
+            }
+            Step::Bad(from, to, error) => Scanned::Gap { from, to, error },
+        })
+    }
+
+    /// Finds all records at once; their bytes stay where they are.
+    #[must_use]
+    pub fn into_records(mut self) -> SegmentRecords {
+        let (mut found, mut across, mut damage) = (Vec::new(), Vec::new(), None);
+        while let Some(step) = self.advance() {
+            match step {
+                Step::Record(location, from, _, _, seq) => {
+                    let place = match from {
+                        Some(from) => Place::InFrame(from as u32),
+                        None => {
+                            across.push(std::mem::take(&mut self.finished));
+                            Place::Across(across.len() as u32 - 1)
+                        }
+                    };
+                    found.push(Found {
+                        location,
+                        seq,
+                        place,
+                    });
+                }
+                Step::Bad(_, _, error) => damage = Some(error),
+            }
+        }
+        SegmentRecords {
+            scanner: self,
+            found,
+            across,
+            damage,
+        }
+    }
+
+    fn advance(&mut self) -> Option<Step> {
         loop {
             if self.cursor < self.used_end {
                 match self.step_in_frame() {
-                    Step::Record(location, from, header, header_bytes, seq) => {
-                        let bytes = &self.memory[from..];
-                        let record = record_of(header, header_bytes, seq, bytes);
-                        return Some(Scanned::Record { location, record });
-                    }
-                    Step::Bad(from, to, error) => return Some(Scanned::Gap { from, to, error }),
-                    Step::Next => {}
+                    Some(step) => return Some(step),
+                    None => continue,
                 }
-                continue;
             }
             match self.enter_frame() {
                 Entered::End => return None,
-                Entered::Gap(from, to, error) => return Some(Scanned::Gap { from, to, error }),
+                Entered::Gap(from, to, error) => return Some(Step::Bad(from, to, error)),
                 Entered::Frame => {}
                 Entered::Finished(location, header, header_bytes, seq) => {
-                    let record = record_of(header, header_bytes, seq, &self.finished);
-                    return Some(Scanned::Record { location, record });
+                    return Some(Step::Record(location, None, header, header_bytes, seq));
                 }
             }
         }
     }
 
-    fn step_in_frame(&mut self) -> Step {
+    /// None: the frame holds no whole record here.
+    fn step_in_frame(&mut self) -> Option<Step> {
         let from = self.cursor;
         let address = self.base + from as u64;
         let bytes = &self.memory[from..self.used_end];
         match decode_header(address, bytes) {
             Ok(Decoded::Padding) => {
                 self.cursor += 1;
-                Step::Next
+                None
             }
             Ok(Decoded::Record(header, header_bytes)) => {
                 let total = header_bytes + header.body_bytes();
                 if total > bytes.len() {
                     self.begin_partial();
-                    return Step::Next;
+                    return None;
                 }
                 let seq = self.partial_base().seq(&header);
                 self.last_seq = Some(seq);
                 self.cursor += total;
                 let location = self.geometry.location(address);
-                Step::Record(location, from, header, header_bytes, seq)
+                Some(Step::Record(
+                    location,
+                    Some(from),
+                    header,
+                    header_bytes,
+                    seq,
+                ))
             }
             Ok(Decoded::Short) => {
                 self.begin_partial();
-                Step::Next
+                None
             }
             Err(error) => {
                 let to = self.base + self.used_end as u64;
                 self.cursor = self.used_end;
-                Step::Bad(address, to, error)
+                Some(Step::Bad(address, to, error))
             }
         }
     }
@@ -580,10 +625,81 @@ impl PartialBase {
     }
 }
 
+/// The records of a segment that was scanned to its end.
+pub struct SegmentRecords {
+    /// At its end; it holds the bytes.
+    scanner: SegmentScanner,
+    found: Vec<Found>,
+    /// Records that lie across frames, put together.
+    across: Vec<Vec<u8>>,
+    damage: Option<DecodeError>,
+}
+
+/// A record that was found. Small, as there may be a hundred thousand: the header is decoded again.
+#[derive(Clone, Copy)]
+struct Found {
+    location: Location,
+    seq: SeqNo,
+    place: Place,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    /// From this byte of the segment on.
+    InFrame(u32),
+    /// The bytes with this number.
+    Across(u32),
+}
+
+impl SegmentRecords {
+    /// The records, in the order in which they were appended.
+    pub fn iter(&self) -> impl Iterator<Item = (Location, Record<'_>)> {
+        self.found.iter().filter_map(|found| self.record(*found))
+    }
+
+    fn record(&self, found: Found) -> Option<(Location, Record<'_>)> {
+        let bytes = match found.place {
+            Place::InFrame(from) => self.scanner.memory.get(from as usize..)?,
+            Place::Across(number) => self.across.get(number as usize)?,
+        };
+        let address = self.scanner.geometry.address(found.location);
+        // It did when it was found.
+        let Ok(Decoded::Record(header, header_bytes)) = decode_header(address, bytes) else {
+            return None;
+        };
+        let record = record_of(header, header_bytes, found.seq, bytes);
+        Some((found.location, record))
+    }
+
+    /// What did not verify among them, last.
+    #[must_use]
+    pub fn damage(&self) -> Option<&DecodeError> {
+        self.damage.as_ref()
+    }
+
+    /// The generation that was scanned.
+    #[must_use]
+    pub fn birth(&self) -> Birth {
+        self.scanner.birth()
+    }
+
+    /// Bytes of the segment that were read into memory.
+    #[must_use]
+    pub fn loaded_bytes(&self) -> u64 {
+        self.scanner.loaded_bytes()
+    }
+
+    /// Gives its memory back, for the next scanner.
+    #[must_use]
+    pub fn into_memory(self) -> AlignedBuf {
+        self.scanner.into_memory()
+    }
+}
+
 enum Step {
-    Record(Location, usize, RecordHeader, usize, SeqNo),
+    /// Where it is, and from which byte of the segment on; none if its bytes were put together.
+    Record(Location, Option<usize>, RecordHeader, usize, SeqNo),
     Bad(u64, u64, DecodeError),
-    Next,
 }
 
 enum Entered {

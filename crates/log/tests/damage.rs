@@ -9,7 +9,7 @@ use common::*;
 use heliox_format::ids::SegmentId;
 use heliox_format::limits::BLOCK_BYTES;
 use heliox_log::read::ReadBuf;
-use heliox_log::scan::{HeaderState, SegmentScanner};
+use heliox_log::scan::{HeaderState, Scanned, SegmentRecords, SegmentScanner};
 use heliox_log::{Log, LogError};
 use heliox_media::{AlignedBuf, Media, MemoryMedia};
 
@@ -318,11 +318,29 @@ fn hostile_bytes_neither_panic_nor_loop() {
             media.poke(at, &bytes(dice.roll(u64::MAX), len)).unwrap();
         }
         let end = [None, Some(used), Some(u64::MAX), Some(dice.roll(used))][round % 4];
-        let mut scanner = SegmentScanner::load(&media, log.geometry(), FIRST, end).unwrap();
+        let load = || SegmentScanner::load(&media, log.geometry(), FIRST, end).unwrap();
+        let mut scanner = load();
         let _ = scanner.durable_seq_of_all();
-        while scanner.next().is_some() {}
+        assert_all_at_once_as_one_by_one(&mut scanner, &load().into_records());
         assert!(scanner.next().is_none(), "the end stays the end");
     }
+}
+
+fn assert_all_at_once_as_one_by_one(scanner: &mut SegmentScanner, all: &SegmentRecords) {
+    let (mut records, mut damage) = (all.iter(), None);
+    while let Some(item) = scanner.next() {
+        match item {
+            Scanned::Record { location, record } => {
+                let (other, same) = records.next().unwrap();
+                assert_eq!((location, record.seq), (other, same.seq));
+                assert_eq!(record.header, same.header);
+                assert_eq!((record.key, record.value), (same.key, same.value));
+            }
+            Scanned::Gap { error, .. } => damage = Some(error.to_string()),
+        }
+    }
+    assert!(records.next().is_none());
+    assert_eq!(all.damage().map(ToString::to_string), damage);
 }
 
 /// Frames whose checksum is right and whose contents are random: what only a liar writes.

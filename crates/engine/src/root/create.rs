@@ -61,8 +61,8 @@ pub(super) fn shape_for(
 fn default_segment_bytes(capacity_bytes: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     match capacity_bytes {
-        bytes if bytes < 512 * MIB => 4 * MIB,
-        bytes if bytes < 2048 * MIB => 8 * MIB,
+        bytes if bytes < 4096 * MIB => 4 * MIB,
+        bytes if bytes < 8192 * MIB => 8 * MIB,
         bytes if bytes < 4 << 40 => 16 * MIB,
         _ => 64 * MIB,
     }

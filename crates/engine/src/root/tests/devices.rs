@@ -230,10 +230,11 @@ fn volumes_given_directly_carry_a_store_and_are_checked() {
 fn a_store_never_exceeds_its_capacity_and_segments_follow_it() {
     let shape = |volumes, capacity| shape_for(volumes, capacity, None).unwrap();
     let cases = [
-        (511 * MIB, 4),
-        (512 * MIB, 8),
-        (2047 * MIB, 8),
-        (2048 * MIB, 16),
+        (512 * MIB, 4),
+        (4095 * MIB, 4),
+        (4096 * MIB, 8),
+        (8191 * MIB, 8),
+        (8192 * MIB, 16),
         ((4 << 40) - 1, 16),
         (4 << 40, 64),
         (64 << 40, 64),
