@@ -10,12 +10,14 @@ use crate::canary::{is, Canary};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::options::{Durability, WriteOptions};
-use crate::space::{pay_delay, Wish};
+use crate::space::Wish;
 
 /// Longest that a writer waits for collection before it is told that the store is full.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long a writer waits for collection before the oldest snapshot gives way to it.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a writer at the wall waits for whoever collects before it looks again, whoever wakes it.
+const ROOM_TICK: Duration = Duration::from_millis(10);
 /// The flusher is woken when this part of the tail's share waits to be written.
 pub(crate) const FLUSH_DIVISOR: u64 = 8;
 /// How long a writer sleeps for want of room in the tail before it looks again, whoever wakes it.
@@ -34,7 +36,7 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
         if let Some(delay) = has_room(core, wish, bytes) {
             if !delay.is_zero() {
                 core.signals.gc.ring();
-                pay_delay(environment, &core.counters, delay);
+                core.space.pay_delay(environment, &core.counters, delay);
             }
             return Ok(());
         }
@@ -54,8 +56,10 @@ pub(crate) fn admit(core: &Core, wish: Wish, bytes: usize) -> Result<()> {
         }
         core.signals.gc.ring();
         // A writer at the wall helps, or waits for whoever collects.
-        if !(core.make_room)(core)? {
-            environment.listen(&core.signals.room, Duration::from_millis(1));
+        if (core.make_room)(core)? {
+            core.signals.room.ring();
+        } else {
+            environment.listen(&core.signals.room, ROOM_TICK);
         }
     }
 }
@@ -94,16 +98,14 @@ fn wait_for_tail(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// As [`wait_for_tail`], for what must go on whatever the flusher does: it may have ended, or not begun.
+/// Writes full chunks if the tail holds more than its share of memory, instead of waiting for who
+/// writes them; long before, wakes who does.
 pub(crate) fn keep_tail_small(core: &Core) -> Result<()> {
-    let limit = core.settings.tail_limit_bytes;
-    if core.log.unwritten_bytes() > limit / FLUSH_DIVISOR {
+    let (limit, unwritten) = (core.settings.tail_limit_bytes, core.log.unwritten_bytes());
+    if unwritten > limit / FLUSH_DIVISOR {
         core.signals.flush.ring();
     }
-    if core.log.unwritten_bytes() > limit && core.settings.background {
-        core.log.wait_for_room(limit, TAIL_WAIT);
-    }
-    if core.log.unwritten_bytes() > limit {
+    if unwritten > limit {
         core.log.write_full_chunks()?;
     }
     Ok(())

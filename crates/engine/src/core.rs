@@ -225,7 +225,7 @@ impl Core {
             + self.tombstones.memory_bytes()
             + WINDOW_BYTES as u64;
         // Growth until the next division, and what a collection step holds: a segment, the next
-        // one, and the survivors.
+        // one, and what it knows of their records.
         let margin = budget / 32 + self.log.geometry().segment_bytes * 5 / 2;
         self.cache
             .set_budget_bytes(budget.saturating_sub(taken + margin));

@@ -43,10 +43,6 @@ const MOVES: usize = 16;
 const GAIN_MIN_DIVISOR: u64 = 32;
 /// A victim that is collected for the sake of sharing a checkpoint gains this part of a segment.
 const GATHER_GAIN_DIVISOR: u64 = 8;
-/// So much of emptied segments may wait for a sync that serves them all, unless so few segments beyond the
-/// reserves are free.
-const UNSYNCED_MAX_BYTES: u64 = 12 << 20;
-const SHORT_SEGMENTS: u64 = 2;
 /// Up to this part of an emptied segment's records are read one by one.
 const VERSIONS_PART: usize = 16;
 /// So much at the end of a segment may be free only because the next record did not fit.
@@ -64,10 +60,7 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
         return Ok(false);
     }
     let has_more = large::reap(core)?;
-    // Each sync serves a few, unless writers wait for them.
-    let is_short = free <= core.space.data_floor() + SHORT_SEGMENTS;
-    let unsynced_max = if is_short { 0 } else { UNSYNCED_MAX_BYTES };
-    let waiting = retire_empty(core, unsynced_max)?;
+    let waiting = retire_empty(core)?;
     if core.space.ask_checkpoint(waiting.for_checkpoint) {
         core.signals.upkeep.ring();
     }
@@ -83,21 +76,18 @@ pub(crate) fn step(core: &Core) -> Result<bool> {
     };
     if let Some(victim) = victim {
         collect_reading_ahead(core, victim)?;
-        retire_empty(core, unsynced_max)?;
-        return Ok(true);
-    }
-    if waiting.unsynced > 0 && retire_empty(core, 0)?.retired > 0 {
+        retire_empty(core)?;
         return Ok(true);
     }
     if waiting.for_checkpoint > 0 && core.log.free_segments() <= core.space.gc_goal() {
         checkpoint::run(core, checkpoint::Pace::Fast, false)?;
-        if retire_empty(core, 0)?.retired > 0 {
+        if retire_empty(core)?.retired > 0 {
             return Ok(true);
         }
         // What even the checkpoint did not free does not keep others from being collected.
         if let Some(victim) = choose_victim(core).filter(|_| is_tight) {
             collect(core, victim)?;
-            retire_empty(core, 0)?;
+            retire_empty(core)?;
             return Ok(true);
         }
     }
@@ -138,8 +128,6 @@ struct Waiting {
     retired: usize,
     /// Empty segments that wait for a checkpoint.
     for_checkpoint: u64,
-    /// Empty segments that wait for a sync.
-    unsynced: u64,
 }
 
 /// A victim to be collected before the checkpoint that empty segments wait for: where what that writes is
@@ -155,9 +143,8 @@ fn gather_victim(core: &Core, waiting: &Waiting) -> Option<SegmentId> {
     is_durable(core, &segment).then_some(id)
 }
 
-/// Retires every empty segment that may go; those for which the log must be synced first are left until they are
-/// more than so many bytes.
-fn retire_empty(core: &Core, unsynced_max_bytes: u64) -> Result<Waiting> {
+/// Retires every empty segment that may go.
+fn retire_empty(core: &Core) -> Result<Waiting> {
     let mut waiting = Waiting::default();
     let empty: Vec<(SegmentId, Segment)> = core.log.with_table(|table| {
         let empty = table
@@ -173,9 +160,7 @@ fn retire_empty(core: &Core, unsynced_max_bytes: u64) -> Result<Waiting> {
         |s: &Segment| core.log.durable_seq() < s.last_displaced.max(s.last_seq).max(needed);
     let cut = core.checkpointed_cut.load(Ordering::Acquire);
     let covered = |s: &Segment| s.last_seq <= core.checkpointed() && s.removal_cut <= cut;
-    let late = empty.iter().filter(|(_, s)| covered(s) && unsynced(s));
-    let late_bytes = late.count() as u64 * core.log.geometry().segment_bytes;
-    if !is(Canary::RetiredBeforeDurable) && late_bytes > unsynced_max_bytes {
+    if !is(Canary::RetiredBeforeDurable) && empty.iter().any(|(_, s)| covered(s) && unsynced(s)) {
         core.sync()?;
     }
     if empty.iter().any(|(id, _)| is_read(core, *id)) {
@@ -195,7 +180,6 @@ fn retire_empty(core: &Core, unsynced_max_bytes: u64) -> Result<Waiting> {
             continue;
         }
         let is_early = unsynced(&segment) && !is(Canary::RetiredBeforeDurable);
-        waiting.unsynced += u64::from(is_early);
         if is_early || pending.is_some_and(|first| segment.last_displaced >= first) {
             continue;
         }

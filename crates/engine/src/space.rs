@@ -6,7 +6,6 @@
 //! never asked (`write.rs`, `admit`). Above the reserve lies a zone in which each byte written costs a
 //! delay that grows smoothly, so that writers meet collection's pace instead of a wall.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use heliox_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,24 +30,10 @@ const DELAY_PS_PER_BYTE_MAX: u64 = 200_000;
 
 /// Delays shorter than this are saved up, since a sleep takes longer.
 const DELAY_MIN: Duration = Duration::from_micros(200);
+/// Nobody is delayed for longer at a time: by then there may be room.
+const DELAY_MAX: Duration = Duration::from_millis(50);
 /// For how long it counts that no room could be made.
 const LOOK_LASTS: Duration = Duration::from_secs(1);
-
-heliox_sync::thread_local! {
-    static DELAY_OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-}
-
-/// Slows the calling thread by so much, now or later.
-pub(crate) fn pay_delay(environment: &Environment, counters: &Counters, delay: Duration) {
-    let owed = DELAY_OWED.with(Cell::get) + delay;
-    if owed < DELAY_MIN {
-        DELAY_OWED.with(|cell| cell.set(owed));
-        return;
-    }
-    DELAY_OWED.with(|cell| cell.set(Duration::ZERO));
-    counters.throttle_us.add(owed.as_micros() as u64);
-    environment.sleep(owed);
-}
 
 /// What a writer wants to add.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +55,7 @@ pub(crate) struct Space {
     live_segments: AtomicU64,
     /// One was asked for.
     checkpoint_wanted: AtomicBool,
-    /// Most emptied segments that waited at once for the checkpoint before the newest, and for the one to come.
+    /// Most emptied segments that waited at once for the newest checkpoint that was begun, and for the one to come.
     waited_segments: [AtomicU64; 2],
     /// Of the checkpoint's, what the one that is being written has taken.
     taken_segments: AtomicU64,
@@ -83,6 +68,8 @@ pub(crate) struct Space {
     garbage_since: AtomicBool,
     /// When it began, in milliseconds of the environment.
     looked_ms: AtomicU64,
+    /// Until when the delays of all that was written last, in nanoseconds of the environment.
+    delayed_until_ns: AtomicU64,
 }
 
 impl Space {
@@ -101,6 +88,7 @@ impl Space {
             looking: AtomicBool::new(false),
             garbage_since: AtomicBool::new(false),
             looked_ms: AtomicU64::new(0),
+            delayed_until_ns: AtomicU64::new(0),
         }
     }
 
@@ -247,6 +235,26 @@ impl Space {
         self.data_floor() + self.slow_zone() + ahead
     }
 
+    /// Slows the calling thread. Delays follow each other, whosever they are: so many bytes a second are let in,
+    /// whether one thread writes them or hundreds.
+    pub(crate) fn pay_delay(
+        &self,
+        environment: &Environment,
+        counters: &Counters,
+        delay: Duration,
+    ) {
+        let now = environment.elapsed().as_nanos() as u64;
+        let (delay_ns, most) = (delay.as_nanos() as u64, now + DELAY_MAX.as_nanos() as u64);
+        let after = |until: u64| until.max(now).saturating_add(delay_ns).min(most);
+        let shared = &self.delayed_until_ns;
+        let before = shared.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |u| Some(after(u)));
+        let owed = Duration::from_nanos(after(before.unwrap_or(now)) - now);
+        if owed >= DELAY_MIN {
+            counters.throttle_us.add(owed.as_micros() as u64);
+            environment.sleep(owed);
+        }
+    }
+
     fn slow_zone(&self) -> u64 {
         (self.segments / 64).clamp(4, 64)
     }
@@ -322,6 +330,59 @@ mod tests {
         assert_eq!(asked_at(240), 0);
         space.expect_checkpoint(4 << 20);
         assert_eq!(asked_at(128), 2, "more would gain nothing");
+    }
+
+    /// Tells its time, and keeps what was slept.
+    #[derive(Default)]
+    struct Clock {
+        now_us: AtomicU64,
+        slept_us: heliox_sync::Mutex<Vec<u64>>,
+    }
+
+    impl crate::environment::Simulation for Clock {
+        fn elapsed(&self) -> Duration {
+            Duration::from_micros(self.now_us.load(Ordering::Relaxed))
+        }
+
+        fn now_ms(&self) -> u64 {
+            1
+        }
+
+        fn sleep(&self, time: Duration) {
+            self.slept_us.lock().push(time.as_micros() as u64);
+        }
+
+        fn fill_random(&self, bytes: &mut [u8]) {
+            bytes.fill(7);
+        }
+
+        fn breathe(&self) {}
+    }
+
+    #[test]
+    fn delays_follow_each_other_whoever_pays_them() {
+        let (space, clock) = (
+            Space::new(256, 16 << 20),
+            std::sync::Arc::<Clock>::default(),
+        );
+        let environment = Environment::new(Some(std::sync::Arc::clone(&clock) as _));
+        let counters = Counters::default();
+        let pay = |count: usize, delay_us: u64| {
+            for _ in 0..count {
+                space.pay_delay(&environment, &counters, Duration::from_micros(delay_us));
+            }
+            std::mem::take(&mut *clock.slept_us.lock())
+        };
+        // As if each were paid by a thread of its own at the same time.
+        assert_eq!(pay(4, 300), [300, 600, 900, 1200]);
+        clock.now_us.store(10_000, Ordering::Relaxed);
+        assert_eq!(
+            pay(5, 60),
+            [240, 300],
+            "what is too short to be slept is owed"
+        );
+        assert_eq!(pay(2, 200_000), [50_000, 50_000]);
+        assert_eq!(counters.throttle_us.get(), 3000 + 540 + 100_000);
     }
 
     #[test]

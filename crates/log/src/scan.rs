@@ -42,6 +42,7 @@ pub enum Scanned<'a> {
 /// A record whose bytes go on in the next frame.
 struct Partial {
     location: Location,
+    from: usize,
     base: PartialBase,
     bytes: Vec<u8>,
 }
@@ -378,46 +379,52 @@ impl SegmentScanner {
     #[allow(clippy::should_implement_trait)] // an item borrows the scanner
     pub fn next(&mut self) -> Option<Scanned<'_>> {
         Some(match self.advance()? {
-            Step::Record(location, from, header, header_bytes, seq) => {
-                let bytes = match from {
-                    Some(from) => &self.memory[from..],
-                    None => &self.finished,
+            Step::Record(whole) => {
+                let bytes = match whole.is_joined {
+                    true => &self.finished[..],
+                    false => &self.memory[whole.from..],
                 };
-                let record = record_of(header, header_bytes, seq, bytes);
-                Scanned::Record { location, record }
+                Scanned::Record {
+                    location: whole.location,
+                    record: record_of(whole.header, whole.header_bytes, whole.seq, bytes),
+                }
             }
             Step::Bad(from, to, error) => Scanned::Gap { from, to, error },
         })
     }
 
-    /// Finds all records at once; their bytes stay where they are.
+    /// Finds all records at once; their bytes stay where they are, but that those which lie across frames are
+    /// put together in place, over the headers between.
     #[must_use]
     pub fn into_records(mut self) -> SegmentRecords {
-        let (mut found, mut across, mut damage) = (Vec::new(), Vec::new(), None);
+        let (mut found, mut damage) = (Vec::new(), None);
         while let Some(step) = self.advance() {
             match step {
-                Step::Record(location, from, _, _, seq) => {
-                    let place = match from {
-                        Some(from) => Place::InFrame(from as u32),
-                        None => {
-                            across.push(std::mem::take(&mut self.finished));
-                            Place::Across(across.len() as u32 - 1)
-                        }
-                    };
+                Step::Record(whole) => {
+                    self.join_in_place(&whole);
                     found.push(Found {
-                        location,
-                        seq,
-                        place,
+                        location: whole.location,
+                        seq: whole.seq,
+                        from: whole.from as u32,
                     });
                 }
                 Step::Bad(_, _, error) => damage = Some(error),
             }
         }
+        found.shrink_to_fit();
         SegmentRecords {
             scanner: self,
             found,
-            across,
             damage,
+        }
+    }
+
+    /// The bytes of the record from its start on, where frames divide them. All up to its end was stepped over.
+    fn join_in_place(&mut self, whole: &Whole) {
+        let total = whole.header_bytes + whole.header.body_bytes();
+        let place = self.memory.get_mut(whole.from..whole.from + total);
+        if let (true, Some(place)) = (whole.is_joined, place) {
+            place.copy_from_slice(&self.finished[..total]);
         }
     }
 
@@ -433,9 +440,7 @@ impl SegmentScanner {
                 Entered::End => return None,
                 Entered::Gap(from, to, error) => return Some(Step::Bad(from, to, error)),
                 Entered::Frame => {}
-                Entered::Finished(location, header, header_bytes, seq) => {
-                    return Some(Step::Record(location, None, header, header_bytes, seq));
-                }
+                Entered::Finished(whole) => return Some(Step::Record(whole)),
             }
         }
     }
@@ -460,13 +465,14 @@ impl SegmentScanner {
                 self.last_seq = Some(seq);
                 self.cursor += total;
                 let location = self.geometry.location(address);
-                Some(Step::Record(
+                Some(Step::Record(Whole {
                     location,
-                    Some(from),
+                    from,
+                    is_joined: false,
                     header,
                     header_bytes,
                     seq,
-                ))
+                }))
             }
             Ok(Decoded::Short) => {
                 self.begin_partial();
@@ -490,6 +496,7 @@ impl SegmentScanner {
     fn begin_partial(&mut self) {
         self.partial = Some(Partial {
             location: self.geometry.location(self.base + self.cursor as u64),
+            from: self.cursor,
             base: self.partial_base(),
             bytes: self.memory[self.cursor..self.used_end].to_vec(),
         });
@@ -538,7 +545,14 @@ impl SegmentScanner {
             {
                 let seq = partial.base.seq(&header);
                 self.finished = partial.bytes;
-                Entered::Finished(partial.location, header, header_bytes, seq)
+                Entered::Finished(Whole {
+                    location: partial.location,
+                    from: partial.from,
+                    is_joined: true,
+                    header,
+                    header_bytes,
+                    seq,
+                })
             }
             Ok(_) if self.cursor == self.used_end => {
                 self.partial = Some(partial);
@@ -630,25 +644,16 @@ pub struct SegmentRecords {
     /// At its end; it holds the bytes.
     scanner: SegmentScanner,
     found: Vec<Found>,
-    /// Records that lie across frames, put together.
-    across: Vec<Vec<u8>>,
     damage: Option<DecodeError>,
 }
 
-/// A record that was found. Small, as there may be a hundred thousand: the header is decoded again.
+/// A record that was found. Small, as there may be hundreds of thousands: the header is decoded again.
 #[derive(Clone, Copy)]
 struct Found {
     location: Location,
     seq: SeqNo,
-    place: Place,
-}
-
-#[derive(Clone, Copy)]
-enum Place {
-    /// From this byte of the segment on.
-    InFrame(u32),
-    /// The bytes with this number.
-    Across(u32),
+    /// Its first byte.
+    from: u32,
 }
 
 impl SegmentRecords {
@@ -658,11 +663,8 @@ impl SegmentRecords {
     }
 
     fn record(&self, found: Found) -> Option<(Location, Record<'_>)> {
-        let bytes = match found.place {
-            Place::InFrame(from) => self.scanner.memory.get(from as usize..)?,
-            Place::Across(number) => self.across.get(number as usize)?,
-        };
         let address = self.scanner.geometry.address(found.location);
+        let bytes = self.scanner.memory.get(found.from as usize..)?;
         // It did when it was found.
         let Ok(Decoded::Record(header, header_bytes)) = decode_header(address, bytes) else {
             return None;
@@ -697,14 +699,24 @@ impl SegmentRecords {
 }
 
 enum Step {
-    /// Where it is, and from which byte of the segment on; none if its bytes were put together.
-    Record(Location, Option<usize>, RecordHeader, usize, SeqNo),
+    Record(Whole),
     Bad(u64, u64, DecodeError),
+}
+
+struct Whole {
+    location: Location,
+    /// Its first byte in the segment.
+    from: usize,
+    /// Frames divide it: its bytes are those that were finished last.
+    is_joined: bool,
+    header: RecordHeader,
+    header_bytes: usize,
+    seq: SeqNo,
 }
 
 enum Entered {
     Frame,
-    Finished(Location, RecordHeader, usize, SeqNo),
+    Finished(Whole),
     Gap(u64, u64, DecodeError),
     End,
 }

@@ -32,6 +32,9 @@ use crate::error::{MediaError, Operation};
 
 /// Most requests of one batch in flight at one time.
 const RING_ENTRIES: u32 = 64;
+/// Most rings of the process; each takes some 10 KiB of the kernel's memory. As many as threads may read at a
+/// time: one that finds none waits for each of its reads behind the batches of all others.
+const RINGS_MAX: usize = 512;
 /// Most bytes asked for by one request; the kernel cuts at 2 GiB anyway, and the rest is read after.
 const REQUEST_BYTES_MAX: usize = 1 << 30;
 /// A completion that has not come; no real result has this value.
@@ -55,8 +58,7 @@ pub(crate) struct RingPool {
 /// The shared pool, or the reason why the kernel grants no ring.
 pub(crate) fn shared() -> Result<&'static RingPool, i32> {
     static POOL: OnceLock<Result<RingPool, i32>> = OnceLock::new();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    POOL.get_or_init(|| RingPool::new((4 * cores).max(32)))
+    POOL.get_or_init(|| RingPool::new(RINGS_MAX))
         .as_ref()
         .map_err(|errno| *errno)
 }

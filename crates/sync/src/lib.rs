@@ -26,11 +26,6 @@ pub use scheduled::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
 };
 
-#[cfg(feature = "shuttle")]
-pub use shuttle::thread_local;
-#[cfg(not(feature = "shuttle"))]
-pub use std::thread_local;
-
 /// Atomics and fences.
 pub mod atomic {
     #[cfg(feature = "shuttle")]

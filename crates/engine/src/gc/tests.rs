@@ -78,12 +78,12 @@ fn a_segment_that_a_batch_emptied_waits_for_the_commit_to_be_durable() {
     install(core, &ks, &pass, b"b", Some(first));
     core.sync().unwrap();
     assert_eq!(core.log.segment(emptied).live(), 0);
-    let early = retire_empty(core, 0).unwrap().retired;
+    let early = retire_empty(core).unwrap().retired;
     assert_eq!(early, 0, "the batch was in flight");
 
     let commit = publish(core, pass, first);
     assert!(core.log.durable_seq() < commit);
-    assert_eq!(retire_empty(core, 0).unwrap().retired, 1);
+    assert_eq!(retire_empty(core).unwrap().retired, 1);
     assert!(
         core.log.durable_seq() >= commit,
         "without its commit the batch never was, and what it displaced is gone"
@@ -215,7 +215,7 @@ fn the_chunks_of_a_large_value_go_with_its_head() {
         store.checkpoint().unwrap();
         let core = store.core();
         let before = store.stats().live_bytes;
-        assert!(retire_empty(core, 0).unwrap().retired > 0);
+        assert!(retire_empty(core).unwrap().retired > 0);
         assert_eq!(chunk_entries(core, head), 0, "an end {end}");
         assert!(store.stats().live_bytes + (2 << 20) <= before);
         assert_eq!(ks.get("large").unwrap().as_deref(), Some(&b"small"[..]));
@@ -235,7 +235,7 @@ fn a_live_head_is_moved_and_its_chunks_stay() {
     assert_ne!(moved_to, id);
     assert!(core.log.segment(moved_to).heads);
     store.checkpoint().unwrap();
-    assert!(retire_empty(core, 0).unwrap().retired > 0);
+    assert!(retire_empty(core).unwrap().retired > 0);
     assert_eq!(chunk_entries(core, head), 4);
     assert_eq!(ks.get("large").unwrap(), Some(vec![7; 3 << 20]));
 }
@@ -259,7 +259,7 @@ fn a_head_under_a_batch_in_flight_is_looked_at_again() {
     pass.publish(core.log.append(Stream::User, &record).unwrap().seq);
     drop(pass);
     store.checkpoint().unwrap();
-    assert!(retire_empty(core, 0).unwrap().retired > 0);
+    assert!(retire_empty(core).unwrap().retired > 0);
     assert_eq!(chunk_entries(core, head), 0);
 }
 
@@ -301,7 +301,7 @@ fn a_head_that_is_overwritten_while_it_is_moved_is_looked_at_again() {
         "it was alive when it was read"
     );
     store.checkpoint().unwrap();
-    assert!(retire_empty(core, 0).unwrap().retired > 0);
+    assert!(retire_empty(core).unwrap().retired > 0);
     assert_eq!(chunk_entries(core, head), 0);
 }
 
@@ -323,7 +323,7 @@ fn an_empty_segment_without_heads_is_not_read() {
         }
         let (store, _ks) = open(&media);
         store.checkpoint().unwrap();
-        assert!(retire_empty(store.core(), 0).unwrap().retired > 0);
+        assert!(retire_empty(store.core()).unwrap().retired > 0);
         assert_eq!(store.core().counters.gc_bytes_read.get(), 0);
     }
 }
@@ -350,7 +350,7 @@ fn the_few_versions_that_snapshots_read_are_read_alone() {
             damage(core, place);
         }
         let read = core.counters.gc_bytes_read.get();
-        let retired = retire_empty(core, 0).unwrap().retired;
+        let retired = retire_empty(core).unwrap().retired;
         if is_damaged {
             assert_eq!(retired, 0);
             assert!(core.snapshots.has_noted(emptied), "it was forgotten");
@@ -406,7 +406,7 @@ fn emptied_segments_that_are_worth_a_checkpoint_get_one() {
     upkeep_step(store.core()).unwrap();
     assert!(core.checkpointed_cut.load(Ordering::Acquire) > before);
     assert!(!core.space.wants_checkpoint());
-    assert_eq!(retire_empty(core, 0).unwrap().retired as u64, worth);
+    assert_eq!(retire_empty(core).unwrap().retired as u64, worth);
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn a_victim_is_collected_when_room_is_tight_and_a_checkpoint_frees_nothing() {
     }
     ks.delete("k0").unwrap();
     core.sync().unwrap();
-    assert!(retire_empty(core, 0).unwrap().for_checkpoint > 0);
+    assert!(retire_empty(core).unwrap().for_checkpoint > 0);
     // Somebody else writes a checkpoint, and in a simulation nobody waits for that.
     let other = core.checkpoint_lock.lock();
     assert!(step(core).unwrap());
@@ -626,14 +626,14 @@ fn a_tombstone_that_nobody_needs_is_not_moved() {
         assert_eq!(core.log.segment(id).live(), 0);
         // The removal is nowhere in the log: its segment waits for a checkpoint that has it.
         let birth = core.log.views().birth(id);
-        retire_empty(core, 0).unwrap();
+        retire_empty(core).unwrap();
         let is_retired = core.log.views().birth(id) != birth;
         assert_eq!(is_retired, is_covered && is_seen);
         core.sync().unwrap();
         let crashed = Arc::new(MemoryMedia::clone(&media)) as Arc<dyn Media>;
         assert_eq!(open(&crashed).1.get("key").unwrap(), None);
         store.checkpoint().unwrap();
-        retire_empty(core, 0).unwrap();
+        retire_empty(core).unwrap();
         assert_ne!(core.log.views().birth(id), birth);
         drop(snapshot);
         let crashed = Arc::new(MemoryMedia::clone(&media)) as Arc<dyn Media>;
