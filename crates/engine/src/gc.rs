@@ -374,6 +374,15 @@ fn collect_reading_ahead(core: &Core, victim: SegmentId) -> Result<()> {
     Ok(())
 }
 
+/// Leaves out, until the store is opened again, a segment of which all was read and nothing is live, and which
+/// counts as live in part: whoever waits for room would see it collected for ever.
+fn leave_if_hollow(core: &Core, id: SegmentId) {
+    let segment = core.log.segment(id);
+    if segment.live() > 0 {
+        core.findings.quarantine(segment.birth);
+    }
+}
+
 /// Moves everything that is needed out of a segment.
 fn collect(core: &Core, id: SegmentId) -> Result<()> {
     if let Some(records) = load(core, id)? {
@@ -389,6 +398,9 @@ fn move_out(core: &Core, id: SegmentId, mut harvest: Harvest<'_>) -> Result<()> 
     let retained = std::mem::take(&mut harvest.retained);
     let mut copied = 0;
     let moved = move_all(core, id, &harvest, &retained, &mut copied);
+    if harvest.is_settled && harvest.live.is_empty() {
+        leave_if_hollow(core, id);
+    }
     if moved.is_err() {
         let left = retained.iter().skip(copied);
         // A copy of an earlier collection stays noted as what it is.
