@@ -1,7 +1,7 @@
 //! Scripts that once broke a promise, as the simulation had shrunk them, each with its story.
 
 use heliox::Step::*;
-use heliox_sim::{replay, Ack::*, Event, Event::*, Fault, Setup};
+use heliox_sim::{generate, replay, Ack::*, Event, Event::*, Fault, Setup};
 
 fn setup(seed: u64) -> Setup {
     Setup {
@@ -576,5 +576,13 @@ fn a_batch_that_fails_half_way_takes_no_earlier_write_with_it() {
         Batch(1_462_524_510_722_341_581, 12, 57, Bounded),
         Tick(60000),
     ];
+    holds(&setup, &events);
+}
+
+/// Replay left a segment that counts as live in part, though no record of it was: whoever waited for room
+/// saw it collected again and again. As the simulation drew it: it is too long to be shown.
+#[test]
+fn a_segment_that_counts_as_live_and_holds_nothing_live_is_not_collected_for_ever() {
+    let (setup, events) = generate(50_767_376_639_098, 6000);
     holds(&setup, &events);
 }
